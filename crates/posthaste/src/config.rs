@@ -358,6 +358,12 @@ fn config_file(named: Option<&Path>) -> Result<Option<PathBuf>, ApiError> {
     }
 }
 
+/// Returns the whole path of the file that a hub would read here.
+pub(crate) fn file(global: &Global) -> Result<Option<PathBuf>, ApiError> {
+    let file = config_file(global.config.as_deref())?;
+    Ok(file.map(|path| path.canonicalize().unwrap_or(path)))
+}
+
 /// Reads the data folder alone, so that a client does not fail on a setting that only the
 /// hub needs.
 pub(crate) fn data_folder(global: &Global) -> Result<DataFolder, ApiError> {

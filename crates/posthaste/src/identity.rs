@@ -164,6 +164,9 @@ impl From<&Joined> for Identity {
 pub(crate) struct Running {
     pub(crate) url: String,
     pub(crate) pid: u32,
+    /// The configuration file that it read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone)]
@@ -435,8 +438,8 @@ mod tests {
     #[test]
     fn a_hub_takes_back_only_its_own_announcement() {
         let (_scratch, folder) = folder();
-        let old = Running { url: "http://127.0.0.1:1".into(), pid: 1 };
-        let new = Running { url: "http://127.0.0.1:2".into(), pid: 2 };
+        let old = Running { url: "http://127.0.0.1:1".into(), pid: 1, config: None };
+        let new = Running { url: "http://127.0.0.1:2".into(), pid: 2, config: None };
         folder.announce(&old).expect("said");
         folder.announce(&new).expect("said");
         folder.withdraw(&old);

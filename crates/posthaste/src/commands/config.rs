@@ -28,10 +28,16 @@ pub(super) fn run(args: &ConfigArgs, global: &Global, output: &mut Output) -> Re
             match (one.first(), section.is_empty()) {
                 (Some(one), _) => show_one(one, output),
                 (None, false) => show(&section, output),
+                (None, true) if key == "models" => Err(no_model().into()),
                 (None, true) => Err(unknown(key).into()),
             }
         }
     }
+}
+
+fn no_model() -> ApiError {
+    ApiError::new(ErrorCode::NotFound, "no model is configured")
+        .hint("a section `[models.NAME]` of the configuration file names one; --config names the file")
 }
 
 fn unknown(key: &str) -> ApiError {

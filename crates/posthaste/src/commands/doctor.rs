@@ -101,12 +101,17 @@ pub(super) async fn run(
         let checks = client::checks(client, args.scope.into(), global).await?;
         return verdict(&checks, output);
     }
+    let data = config::data_folder(global);
     let (config, mut checks) = match Config::load(global, &args.up) {
-        Ok(config) => (config, vec![Check::ok("configuration", "every key is known and fits")]),
+        Ok(config) => {
+            let file = config::file(global)?;
+            let other = data.as_ref().ok().and_then(|data| hub::other_file(data, file.as_deref()));
+            let fits = || Check::ok("configuration", "every key is known and fits");
+            (config, vec![other.unwrap_or_else(fits)])
+        }
         // The other checks use the default configuration.
         Err(error) => (Config::default(), vec![Check::failed("configuration", error)]),
     };
-    let data = config::data_folder(global);
     match &data {
         Ok(data) => {
             checks.push(folder::folder(data));

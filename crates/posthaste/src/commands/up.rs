@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Global, StartArgs, UpArgs};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::failure::{Failure, internal, invalid};
 use crate::identity::{DataFolder, Running};
 use crate::output::Output;
@@ -73,7 +73,8 @@ pub(super) async fn run(
     let profiles = folder.path().join("profiles");
     let watch = Watch::start(hub.clone(), profiles, &config.profiles).await;
     let stopped = CancellationToken::new();
-    let running = Running { url: reachable(listen), pid: std::process::id() };
+    let file = config::file(global)?;
+    let running = Running { url: reachable(listen), pid: std::process::id(), config: file };
     let prepare = || -> Result<_, ApiError> {
         let keys = wiring::keys(folder)?;
         let traces = wiring::traces(&config, &hub, stopped.clone())?;
@@ -225,7 +226,7 @@ async fn greeted(url: &str) -> Result<Option<Greeted>, Failure> {
         Ok(Ok(health)) if health.service == "posthaste" => health,
         _ => return Ok(None),
     };
-    let running = Running { url: url.to_owned(), pid: health.pid };
+    let running = Running { url: url.to_owned(), pid: health.pid, config: None };
     Ok(Some(Greeted { running, durable: health.durable }))
 }
 
@@ -252,7 +253,7 @@ fn open(listen: SocketAddr) -> io::Result<TcpListener> {
 
 /// Reports that the hub of this folder runs already.
 fn already_running(hub: &Running, output: &mut Output) -> Result<(), Failure> {
-    let Running { url, pid } = hub;
+    let Running { url, pid, .. } = hub;
     if output.json() {
         return output.answer(&json!({
             "status": "already_running", "url": url, "pid": pid, "same_folder": true,

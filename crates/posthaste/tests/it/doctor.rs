@@ -5,6 +5,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use posthaste_testkit::provider::{Ending, Format, KEY, ProviderServer, Reply, Turn};
 use serde_json::Value;
@@ -165,6 +166,33 @@ fn a_wrong_configuration_is_told_and_the_rest_is_looked_at() {
     let (ran, found) = checks(&world, &["--config", "/nowhere", "--listen", "127.0.0.1:0"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     says(&found["configuration"], "fail", "there is no configuration file /nowhere", "");
+}
+
+#[test]
+fn a_hub_with_another_configuration_than_the_one_that_is_checked_is_told() {
+    let world = World::new();
+    let ours = world.config("");
+    let other = world.scratch().join("other.toml");
+    fs::write(&other, "").expect("written");
+    let other = other.to_str().expect("a plain path").to_owned();
+    let look = |flags: &[&str]| {
+        let (_, found) = checks(&world, &[&["--listen", "127.0.0.1:0"], flags].concat());
+        found["configuration"].clone()
+    };
+    let hub = world.hub_with(&["--config", &ours]);
+    says(&look(&["--config", &ours]), "ok", "every key is known", "");
+    for flags in [&[][..], &["--config", &other]] {
+        let hint = format!("`posthaste doctor --config {ours}`");
+        says(&look(flags), "warn", &format!("the running hub has read {ours}"), &hint);
+    }
+    let later = fs::File::options().append(true).open(&ours).expect("a file");
+    later.set_modified(SystemTime::now() + Duration::from_secs(9)).expect("changed");
+    says(&look(&["--config", &ours]), "warn", "was changed after", "start the hub again");
+    assert_eq!(hub.stop().code, Some(0));
+    says(&look(&["--config", &ours]), "ok", "every key is known", "");
+    let _hub = world.hub_with(&[]);
+    says(&look(&["--config", &other]), "warn", &format!("not read {other}"), "start the hub");
+    says(&look(&[]), "ok", "every key is known", "");
 }
 
 #[test]

@@ -147,6 +147,7 @@ fn configured_models_are_told_without_their_keys() {
     let section = world.say(&["config", "models", "--config", &file]);
     assert_eq!(section.lines().count(), 6, "{section}");
     assert!(!world.say(&["config"]).contains("models."), "nobody configured one");
+    world.run(&["config", "models"]).failed(3, "no model is configured", "[models.NAME]");
     let example = world.say(&["config", "--example"]);
     assert!(example.contains("#     [models.large]\n"), "{example}");
     assert!(example.contains("# api_key_env: The variable that holds the key."), "{example}");

@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use posthaste_api::health::Health;
 use posthaste_api::{Client, ErrorCode};
@@ -15,13 +16,15 @@ use crate::commands::up::reachable;
 use crate::identity::{DataFolder, Running};
 use crate::listening;
 
+/// The file in which a hub records how it runs.
+const RECORD: &str = "hub.json";
 const PORT: &str = "port";
 const HUB: &str = "hub";
 const GREETING: Duration = Duration::from_secs(3);
 
 /// Checks the hub that is recorded for this folder.
 pub(super) async fn running(data: &DataFolder) -> Check {
-    let file = data.path().join("hub.json");
+    let file = data.path().join(RECORD);
     // Reads the file directly: a check must not repair a fault in passing.
     let said = match fs::read_to_string(&file) {
         Ok(text) => serde_json::from_str::<Running>(&text),
@@ -33,7 +36,7 @@ pub(super) async fn running(data: &DataFolder) -> Check {
             return Check::fail(HUB, told, "open it for its owner, or remove it");
         }
     };
-    let Ok(Running { url, pid }) = said else {
+    let Ok(Running { url, pid, .. }) = said else {
         let told = format!("{} says nothing that makes sense", file.display());
         return Check::warn(HUB, told, "remove it; the next start writes it anew");
     };
@@ -67,9 +70,38 @@ pub(super) async fn running(data: &DataFolder) -> Check {
 
 /// Returns the process of the hub that answers for this folder.
 pub(super) async fn process(data: &DataFolder) -> Option<u32> {
-    let text = fs::read(data.path().join("hub.json")).ok()?;
+    let text = fs::read(data.path().join(RECORD)).ok()?;
     let Running { url, .. } = serde_json::from_slice(&text).ok()?;
     Some(ask(&Client::new(&url).ok()?).await?.pid)
+}
+
+/// Tells if the hub of this folder runs with another configuration than the one that
+/// is checked here.
+pub(super) fn other_file(data: &DataFolder, file: Option<&Path>) -> Option<Check> {
+    let record = data.path().join(RECORD);
+    let text = fs::read(&record).ok().filter(|_| data.has_hub())?;
+    let Running { config: of_hub, .. } = serde_json::from_slice(&text).ok()?;
+    let warn = |told: String, hint: String| Some(Check::warn("configuration", told, hint));
+    match (of_hub, file) {
+        (Some(of_hub), file) if file != Some(&of_hub) => {
+            let of_hub = of_hub.display();
+            let told = format!("the running hub has read {of_hub}, and this check has not");
+            warn(told, format!("`posthaste doctor --config {of_hub}` looks at what it has read"))
+        }
+        (None, Some(file)) => {
+            let told = format!("the running hub has not read {}", file.display());
+            warn(told, "start the hub again".to_owned())
+        }
+        (_, Some(file)) if changed(file)? > changed(&record)? => {
+            let told = format!("{} was changed after the hub had read it", file.display());
+            warn(told, "start the hub again".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn changed(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).ok()?.modified().ok()
 }
 
 /// Returns why a hub is not ready, and what to do about it.

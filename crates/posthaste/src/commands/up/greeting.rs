@@ -43,7 +43,7 @@ impl Greeting<'_> {
     }
 
     fn text(&self) -> String {
-        let Running { url, pid } = self.hub;
+        let Running { url, pid, .. } = self.hub;
         let data = self.folder.path();
         let mut text = format!("posthaste {VERSION} is listening at {url} (pid {pid})\n");
         if self.ephemeral {
