@@ -82,21 +82,24 @@ def attempt(method, **params):
         return {}, str(reason)
 
 
-def drain(ending=False):
+def drain():
     """Takes over all that waits in the inbox, and returns whether there was anything."""
     global mail
     mail = False
-    came = call("on_inbox_drain", tries=2, ending=ending).get("messages", [])
+    came = call("on_inbox_drain", tries=2).get("messages", [])
     talk.extend(came)
     return bool(came)
 
 
 def fit(messages, limit):
-    """Leaves out the oldest tool results, but none of the last round, to make messages fit."""
+    """Leaves out the oldest tool results, but no mail and none of the last round, to make
+    messages fit."""
     total = sum(len(json.dumps(m)) for m in messages)
     last_round = max((at for at, m in enumerate(messages) if m["role"] == "assistant"), default=0)
     for at, message in enumerate(messages[:last_round]):
-        if total > limit and message["role"] == "tool" and len(message["content"]) > 80:
+        is_mail = message.get("tool_call_id", "").startswith("mail_")
+        if total > limit and message["role"] == "tool" and not is_mail \
+                and len(message["content"]) > 80:
             note = f"[posthaste] a result of {len(message['content'])} characters was left out"
             total -= len(message["content"]) - len(note)
             messages[at] = {**message, "content": note}
@@ -150,22 +153,24 @@ def main():
     write(id=line["id"], result={})
     talk.extend(start.get("conversation", []))
     close_calls("the work was interrupted and this result is lost")
-    has_turn = start.get("turn_open")
+    has_turn, has_mail = start.get("turn_open"), False
     while True:
         try:
+            has_turn = has_turn or has_mail and drain()
             if has_turn:
                 work(start["profile"]["system_prompt"], start["limits"]["context_chars"])
         except Cancelled:
+            has_turn = True  # to the hub it began with the mail
             close_calls("cancelled")
             call("on_finish", tries=2, ending=True, cancelled=True)
         except Refused as reason:
             call("on_finish", tries=2, ending=True, failed=str(reason))
         if has_turn and not start.get("stay"):
             return
+        has_turn, cancelled = False, False
         while not mail:
             take(read() or sys.exit())
-        cancelled = False
-        has_turn = drain(ending=True)
+        has_mail = True
 
 
 main()

@@ -78,25 +78,34 @@ impl<W: Write> Agent<W> {
             }
             self.turn_open = match self.drain() {
                 Ok(came) => came,
-                // There was no turn yet that could be cancelled.
-                Err(Halt::Cancelled | Halt::Failed(_)) => false,
-                Err(Halt::Dead(error)) => return Err(error),
+                // To the hub the turn had begun with the mail.
+                Err(halt) => {
+                    self.give_up(halt)?;
+                    if !self.stay {
+                        return Ok(());
+                    }
+                    false
+                }
             };
         }
     }
 
     /// Works off one turn and tells the hub how it ended.
     fn turn(&mut self) -> Result<(), RunnerError> {
+        self.work().or_else(|halt| self.give_up(halt))
+    }
+
+    /// Tells the hub that the turn ends without an answer.
+    fn give_up(&mut self, halt: Halt) -> Result<(), RunnerError> {
         let mut end = Finish { thread_id: self.hub.thread_id(), ..Finish::default() };
-        match self.work() {
-            Ok(()) => return Ok(()),
-            Err(Halt::Dead(error)) => return Err(error),
-            Err(Halt::Cancelled) => {
+        match halt {
+            Halt::Dead(error) => return Err(error),
+            Halt::Cancelled => {
                 let torn = std::mem::take(&mut self.conversation);
                 self.conversation = mend(torn, conversation::CANCELLED);
                 end.cancelled = true;
             }
-            Err(Halt::Failed(reason)) => end.failed = Some(reason),
+            Halt::Failed(reason) => end.failed = Some(reason),
         }
         let mut told: Answer<Finished> = self.hub.call("on_finish", &end)?;
         if told.is_err() {

@@ -3,7 +3,7 @@
 //! The conversation itself stays whole: what is left out of one request is still there for
 //! a later one with more room.
 
-use crate::protocol::ChatMessage;
+use crate::protocol::{ChatMessage, MAIL};
 
 /// Stands where older messages were left out. It is a message of its own, directly after
 /// the system prompt, so that the list still begins with `user`, as some providers demand.
@@ -15,10 +15,11 @@ pub const NOTICE: &str = "[posthaste] Older messages of this conversation were l
 /// It leaves out, each time the oldest first and no more than needed:
 ///
 /// 1. the texts of tool results before `last_round`, for which a short note with their
-///    length stands;
+///    length stands, but not those of mail;
 /// 2. whole rounds before `last_round`: an answer of the model with the results of its
-///    calls, or mail of other agents;
-/// 3. messages of the user, but never the last one.
+///    calls, or mail of other agents, but not the task with which the conversation begins;
+/// 3. messages of the user before `last_round`, but never the last one, and the first one
+///    only if nothing else is left.
 ///
 /// The messages from `last_round` on are what the model has not seen yet and its own answer
 /// before that. They stay, and so does `system`, even if they are too long: the provider of
@@ -31,7 +32,9 @@ pub fn fit(messages: &[ChatMessage], limit: usize, last_round: usize) -> Vec<Cha
         if total <= limit {
             return fitted;
         }
-        if let ChatMessage::Tool { content, .. } = message {
+        if let ChatMessage::Tool { tool_call_id, content } = message
+            && !tool_call_id.starts_with(MAIL)
+        {
             let was = content.chars().count();
             let note = format!("[posthaste] a result of {was} characters was left out");
             if note.len() < was {
@@ -46,27 +49,30 @@ pub fn fit(messages: &[ChatMessage], limit: usize, last_round: usize) -> Vec<Cha
 
     total += NOTICE.len();
     let lengths: Vec<usize> = fitted.iter().map(length).collect();
-    let last_user = fitted.iter().rposition(|m| matches!(m, ChatMessage::User { .. }));
+    let last_user = fitted.iter().rposition(is_user);
     let mut stays = vec![true; fitted.len()];
+    let first_user = fitted.iter().position(is_user);
+    // The task of another agent is mail directly behind the notice of it.
+    let task = first_user.map(|at| at + 1).filter(|at| is_mail(&fitted, *at));
     for (at, message) in fitted.iter().enumerate().take(last_round) {
         if total <= limit {
             break;
         }
-        if matches!(message, ChatMessage::Assistant { .. }) {
+        if matches!(message, ChatMessage::Assistant { .. }) && Some(at) != task {
             for place in at..end_of_round(&fitted, at) {
                 stays[place] = false;
                 total -= lengths[place];
             }
         }
     }
-    for (at, message) in fitted.iter().enumerate() {
+    let of_user = (0..fitted.len().min(last_round)).filter(|at| is_user(&fitted[*at]));
+    let first_last = of_user.clone().skip(1).chain(of_user.take(1).filter(|_| task.is_none()));
+    for at in first_last.filter(|at| Some(*at) != last_user) {
         if total <= limit {
             break;
         }
-        if matches!(message, ChatMessage::User { .. }) && Some(at) != last_user {
-            stays[at] = false;
-            total -= lengths[at];
-        }
+        stays[at] = false;
+        total -= lengths[at];
     }
     if stays.iter().all(|stays| *stays) {
         return fitted;
@@ -77,6 +83,16 @@ pub fn fit(messages: &[ChatMessage], limit: usize, last_round: usize) -> Vec<Cha
     let place = after_system.count();
     fitted.insert(place, ChatMessage::User { content: NOTICE.to_owned() });
     fitted
+}
+
+fn is_user(message: &ChatMessage) -> bool {
+    matches!(message, ChatMessage::User { .. })
+}
+
+/// Returns whether mail of another agent stands at this place.
+fn is_mail(messages: &[ChatMessage], at: usize) -> bool {
+    let Some(ChatMessage::Assistant { tool_calls, .. }) = messages.get(at) else { return false };
+    tool_calls.iter().any(|call| call.id.starts_with(MAIL))
 }
 
 /// Returns the end of the round that begins with the answer at `start`.

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// The first letters of the ids of calls that bring mail of other agents.
+pub const MAIL: &str = "mail_";
+
 /// The model cannot be used.
 pub const MODEL_FAILED: i64 = -32001;
 /// A budget of the turn or of the instance is reached.

@@ -2,7 +2,7 @@
 
 use posthaste_core::messaging::message::{Priority, SenderKind};
 use posthaste_core::messaging::receive::Entry;
-use posthaste_runner::protocol::{ChatMessage, TokenUsage, ToolCall};
+use posthaste_runner::protocol::{ChatMessage, MAIL, TokenUsage, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -151,7 +151,7 @@ impl Mail {
         if self.human {
             return vec![ChatMessage::User { content: self.text.clone() }];
         }
-        let id = format!("mail_{}", self.seq);
+        let id = format!("{MAIL}{}", self.seq);
         let mut fields = Map::new();
         fields.insert("id".into(), self.seq.into());
         fields.insert("from".into(), self.from.clone().into());

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use posthaste_runner::protocol::{ChatMessage, ToolCall};
+use posthaste_runner::protocol::{ChatMessage, MAIL, ToolCall};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -14,8 +14,6 @@ use super::{ModelConfig, ModelError, ModelErrorKind, ModelReply, ModelRequest, M
 
 /// Begins each text of a script.
 const LABEL: &str = "[script] ";
-/// The name of the tool whose calls the hub itself puts before mail.
-const MAIL: &str = "mail_";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -77,6 +77,63 @@ fn then_messages_of_the_user_go_but_never_the_last_nor_the_last_round() {
 }
 
 #[test]
+fn the_first_message_of_the_user_goes_last() {
+    let long = "x".repeat(500);
+    let messages = [system(), user("mend it"), user(&long), user(&long), user("c")];
+    let rest = [system(), user(NOTICE), user("mend it"), user("c")];
+    assert_eq!(fit(&messages, total(&rest), messages.len()), rest);
+}
+
+#[test]
+fn what_the_model_has_not_seen_yet_stays_also_if_it_is_too_long() {
+    let text = "x".repeat(500);
+    let messages =
+        [system(), user("mend it"), calls(&["a"]), result("a", ""), user(&text), user("hurry")];
+    assert_eq!(
+        fit(&messages, 100, 2),
+        messages[..1]
+            .iter()
+            .cloned()
+            .chain([user(NOTICE)])
+            .chain(messages[2..].iter().cloned())
+            .collect::<Vec<_>>()
+    );
+}
+
+/// A task of another agent, as the hub shows it, and a round of work on it.
+fn task() -> Vec<ChatMessage> {
+    let text = "x".repeat(500);
+    vec![
+        system(),
+        user("[posthaste] alice gives you a task."),
+        calls(&["mail_7"]),
+        result("mail_7", &text),
+        calls(&["a"]),
+        result("a", &text),
+        calls(&["mail_9"]),
+        result("mail_9", &text),
+        calls(&["b"]),
+        result("b", &text),
+    ]
+}
+
+#[test]
+fn the_task_of_another_agent_stays_whole_and_other_mail_goes_as_rounds_do() {
+    let messages = task();
+    let mut one = messages.clone();
+    one[5] = result("a", &note(500));
+    assert_eq!(fit(&messages, total(&messages) - 1, 8), one);
+    let least: Vec<ChatMessage> = messages[..1]
+        .iter()
+        .chain([&user(NOTICE)])
+        .chain(&messages[1..4])
+        .chain(&messages[8..])
+        .cloned()
+        .collect();
+    assert_eq!(fit(&messages, 0, 8), least);
+}
+
+#[test]
 fn an_answer_in_words_is_a_round_too() {
     let long = "x".repeat(500);
     let messages = [system(), user("hi"), says(&long), user("what?")];
@@ -125,16 +182,10 @@ proptest! {
 
         assert_well_formed(&fitted);
         prop_assert_eq!(&fitted[0], &system());
-        // The last message of the user stays, and so does the last round.
+        // The last message of the user stays, and so does everything from the last round on.
         let users = |m: &&ChatMessage| matches!(m, ChatMessage::User { .. }) && **m != user(NOTICE);
         prop_assert_eq!(fitted.iter().rfind(users), messages.iter().rfind(users));
-        let recent = |messages: &[ChatMessage], from: usize| -> Vec<ChatMessage> {
-            let recent = messages[from..].iter().filter(|m| !matches!(m, ChatMessage::User { .. }));
-            recent.cloned().collect()
-        };
-        let expected = recent(&messages, last_round);
-        let left = recent(&fitted, 0);
-        prop_assert!(left.ends_with(&expected));
+        prop_assert!(fitted.ends_with(&messages[last_round..]));
         // What stays is in its order, but for the notice and the notes.
         let mut rest = messages.iter();
         for message in fitted.iter().filter(|m| **m != user(NOTICE)) {
@@ -149,8 +200,10 @@ proptest! {
         }
         // It is short enough, or nothing more could go.
         if total(&fitted) > limit {
-            prop_assert!(fitted.iter().filter(users).count() <= 1);
-            prop_assert_eq!(left.len(), expected.len() + 1, "system and the last round");
+            let older = &fitted[1..fitted.len() - (messages.len() - last_round)];
+            let mut left = older.iter().filter(|m| **m != user(NOTICE));
+            let last_user = messages.iter().rfind(users);
+            prop_assert!(left.all(|m| Some(m) == last_user), "{older:?}");
         }
     }
 }

@@ -10,6 +10,7 @@ mod examples;
 mod flows;
 mod gaps;
 mod kills;
+mod lines;
 mod odd;
 mod providers;
 mod stage;
