@@ -36,8 +36,9 @@ pub(super) fn run(args: &ConfigArgs, global: &Global, output: &mut Output) -> Re
 }
 
 fn no_model() -> ApiError {
-    ApiError::new(ErrorCode::NotFound, "no model is configured")
-        .hint("a section `[models.NAME]` of the configuration file names one; --config names the file")
+    ApiError::new(ErrorCode::NotFound, "no model is configured").hint(
+        "a section `[models.NAME]` of the configuration file names one; --config names the file",
+    )
 }
 
 fn unknown(key: &str) -> ApiError {
