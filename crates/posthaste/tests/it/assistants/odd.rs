@@ -131,7 +131,8 @@ async fn a_line_without_an_end_fails_the_runner_and_not_the_hub() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_reads_no_answers_fails_and_not_the_hub() {
     let program = format!(
-        "{BEGIN}\nfor n in range(1, 20000): call(n, 'on_tool_call', tool_name='x', arguments={{}})\n"
+        "{BEGIN}\nfor n in range(1, 20000): call(n, 'on_tool_call', tool_name='x', arguments={{}})\n\
+         import time; time.sleep(600)"
     );
     let why = fails(&program).await;
     assert!(why.contains("has not read the last 1000 lines for it"), "{why}");

@@ -49,7 +49,7 @@ async fn asks(stage: &mut Stage, worker: &Worker, command: &str) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_remembered_command_does_not_allow_a_longer_one() {
     let Some(mut stage) = Stage::set(CAST).await else { return };
-    let worker = stage.assign("Make files.");
+    let worker = stage.assign_in(stage.world.scratch(), "Make files.");
     let need = asks(&mut stage, &worker, "touch made").await;
     assert_eq!(need["subject"], "Bash(touch made)", "{need}");
     stage.world.say(&["answer", &need["id"].to_string(), "--allow", "--remember"]);
