@@ -197,6 +197,11 @@ impl Assistant {
         self.waits_for_answer.load(Ordering::Relaxed)
     }
 
+    /// Returns whether the assistant stays for further mail when it has finished.
+    pub(crate) fn stays(&self) -> bool {
+        self.spec.stay
+    }
+
     fn note_waits(&self, state: &State) {
         self.waits_for_answer.store(state.dialogue.waits_for_answer(), Ordering::Relaxed);
     }

@@ -17,6 +17,7 @@
 //!   terminal    the text of that pane at the worker's end, bounded
 //!   started     written before the worker runs, and again when its process is known
 //!   paused      the hub stops and ends an assistant, which the next hub starts again
+//!   dismissed   the worker is ended for good
 //!   exit.json   how the worker ended; complete or absent
 //!   lock        held by the keeper for as long as it lives
 //!   work/       the default working directory
@@ -35,6 +36,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +45,12 @@ const ROOM: [u8; 4096] = [b' '; 4096];
 
 /// The note of an assistant that the next hub starts again.
 const PAUSED: &str = "paused";
+
+/// The note of a worker that is ended for good.
+const DISMISSED: &str = "dismissed";
+
+/// The signals with which a person or a machine that stops ends a program.
+const ASKING: [Signal; 3] = [Signal::TERM, Signal::HUP, Signal::INT];
 
 /// The first letters of the other name of a worker's folder.
 const ALIAS: &str = "of-";
@@ -238,12 +246,22 @@ impl Folder {
         fs::symlink_metadata(self.0.join(PAUSED)).is_ok_and(|note| note.is_file())
     }
 
-    /// Returns whether the worker ended with its hub, or with its keeper, as when the machine
-    /// stops: the next hub starts it again.
+    /// Records that somebody ends the worker for good.
+    pub(crate) fn note_dismissed(&self) -> io::Result<()> {
+        create(&self.0.join(DISMISSED)).map(drop)
+    }
+
+    /// Returns whether the worker was ended by a signal and not for good, or with its
+    /// keeper, as when the machine stops: the next hub starts it again.
     pub(crate) fn is_interrupted(&self) -> bool {
+        if fs::symlink_metadata(self.0.join(DISMISSED)).is_ok() {
+            return false;
+        }
         match self.exit() {
-            // Without a request it ended by itself, if at the same moment.
-            Some(exit) => self.is_paused() && exit.asked,
+            Some(exit) => {
+                let asking = |number| ASKING.iter().any(|signal| signal.as_raw() == number);
+                !exit.overdue && (exit.asked || exit.signal.is_some_and(asking))
+            }
             None => self.is_paused() || self.started().is_some(),
         }
     }
@@ -311,7 +329,7 @@ impl Folder {
             Err(e) => return Err(e.into()),
         }
         let notes = ["started", "exit.json", "rest", "session", "pane", "ticket", "terminal"];
-        for note in notes.into_iter().chain([PAUSED]) {
+        for note in notes.into_iter().chain([PAUSED, DISMISSED]) {
             remove_file(&self.0.join(note))?;
         }
         Ok(Some(lock))

@@ -37,6 +37,7 @@ pub use self::assistant::Utterance;
 pub use self::config::{AgentsConfig, AtShutdown};
 pub use self::context::Context;
 pub use self::handoff::{HandedOff, Handoff, HandoffEnd, HandoffError, Patience, WorkerReport};
+pub use self::lifecycle::HUB_STOPPED;
 pub(crate) use self::line::Staff;
 pub use self::stop::StopError;
 pub use self::turns::TurnActivity;

@@ -18,11 +18,12 @@ use std::path::Path;
 /// Where the promises of the ports are written.
 const SUITES: &str = "crates/posthaste-testkit/src/";
 /// What every agent program must do, played with each of them.
-const STORIES: [&str; 5] = [
+const STORIES: [&str; 6] = [
     "crates/posthaste/tests/it/drivers/stories.rs",
     "crates/posthaste/tests/it/assistants/flows.rs",
     "crates/posthaste/tests/it/assistants/gaps.rs",
     "crates/posthaste/tests/it/assistants/kills.rs",
+    "crates/posthaste/tests/it/assistants/stops.rs",
     "crates/posthaste/tests/it/assistants/endings.rs",
 ];
 

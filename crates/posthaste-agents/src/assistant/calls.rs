@@ -107,6 +107,9 @@ impl Assistant {
         let tools = self.tools().await;
         let mut state = self.state.lock().await;
         self.end_said_turn(&mut state).await?;
+        if let Some((call, text)) = state.dialogue.overtaken() {
+            self.show_partial(&mut state, &call, &text).await?;
+        }
         let end = self.unreported(&state);
         let mut new = vec![Record::Start];
         let mut stored = Vec::new();

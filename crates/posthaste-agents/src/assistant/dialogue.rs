@@ -102,11 +102,20 @@ impl Dialogue {
     }
 
     /// Returns whether the last step is a question that blocks, and whose runner has ended:
-    /// the answer comes as a message to the next one.
+    /// the answer comes as a message to the next one. Other mail waits with it.
     pub(crate) fn waits_for_answer(&self) -> bool {
-        let asked = |record: &Record| matches!(record, Record::Asked { .. });
-        let Some(asked) = self.records.iter().rposition(asked) else { return false };
-        let (earlier, later) = self.records.split_at(asked);
+        let asked = |record: &Record| match record {
+            Record::Asked { question, .. } => Some(*question),
+            _ => None,
+        };
+        let mut newest = self.records.iter().enumerate().rev();
+        let last = newest.find_map(|(at, record)| Some((at, asked(record)?)));
+        let Some((at, question)) = last else { return false };
+        let (earlier, later) = self.records.split_at(at);
+        let answers = |mail: &Mail| match mail.in_reply_to {
+            Some(named) => named == question,
+            None => mail.seq > question,
+        };
         let calls = earlier.iter().rev().find_map(|record| match record {
             Record::Model { tool_calls, .. } => Some(tool_calls),
             _ => None,
@@ -117,9 +126,34 @@ impl Dialogue {
         };
         calls.is_some_and(|calls| calls.iter().any(blocks))
             && later.contains(&Record::Start)
-            && later[1..]
-                .iter()
-                .all(|record| matches!(record, Record::Start | Record::Given { .. }))
+            && later[1..].iter().all(|record| match record {
+                Record::Start | Record::Given { .. } => true,
+                Record::Mail(mail) => !(mail.human && answers(mail)),
+                _ => false,
+            })
+    }
+
+    /// Returns the model's answer, with its call, that mail has overtaken and that was not
+    /// shown to the human: the runner which was about to do that has ended.
+    pub(crate) fn overtaken(&self) -> Option<(String, String)> {
+        let turn = self.turn();
+        let at = turn.iter().rposition(|record| matches!(record, Record::Model { .. }))?;
+        let later = &turn[at + 1..];
+        let is_mail = |record: &Record| matches!(record, Record::Mail(_));
+        let is_plain = |record: &Record| {
+            is_mail(record) || matches!(record, Record::Start | Record::Given { .. })
+        };
+        match &turn[at] {
+            Record::Model { call, content: Some(text), tool_calls, .. }
+                if tool_calls.is_empty()
+                    && !text.trim().is_empty()
+                    && later.iter().any(is_mail)
+                    && later.iter().all(is_plain) =>
+            {
+                Some((call.clone(), text.clone()))
+            }
+            _ => None,
+        }
     }
 
     /// Returns how the last turn ended, if there is nothing after it: its answer, or the

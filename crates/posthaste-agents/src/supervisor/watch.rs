@@ -1,11 +1,15 @@
 //! Waits for the end of one worker, or brings it about.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use posthaste_core::Hub;
-use posthaste_core::orchestration::AtShutdown;
+use posthaste_core::orchestration::{AtShutdown, HUB_STOPPED};
+use posthaste_core::ports::Ended;
 use posthaste_core::registry::Instance;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::keepers::Keeper;
@@ -13,6 +17,9 @@ use super::session::Session;
 use super::{Shared, outcome, remains};
 use crate::folder::Folder;
 use crate::worktree;
+
+/// The time after the end of an assistant in which a machine that stops has told the hub.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// The reason why the hub ends a worker and lets it fail.
 #[derive(Debug)]
@@ -29,6 +36,8 @@ pub(super) struct Stop {
     /// The reason why the worker fails, if it is ended for that.
     fails: OnceLock<Failure>,
     asked: CancellationToken,
+    /// The worker is ended because its work is done.
+    is_done: AtomicBool,
     /// Wakes the session to cancel the running turn.
     cancels: tokio::sync::Notify,
 }
@@ -49,6 +58,16 @@ impl Stop {
     pub(super) fn fail_quoting(&self, why: &str) {
         self.fails.get_or_init(|| Failure { why: why.to_owned(), quotes: true });
         self.ask(why);
+    }
+
+    /// Ends a worker that has nothing more to do, and lets it finish.
+    pub(super) fn finish(&self, why: &str) {
+        self.is_done.store(!self.is_asked(), Ordering::Relaxed);
+        self.ask(why);
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done.load(Ordering::Relaxed)
     }
 
     /// Asks for the end of the running turn, and not of the worker.
@@ -93,6 +112,10 @@ async fn end_remains(folder: &Folder, home: &Path) {
     }
 }
 
+fn is_assistant(session: Option<&Session>) -> bool {
+    session.is_some_and(|session| session.assistant.is_some())
+}
+
 async fn converse(session: &mut Option<Session>) {
     match session {
         Some(session) => session.run().await,
@@ -108,26 +131,28 @@ impl Watch {
         tokio::select! {
             () = self.keeper.ended() => {}
             () = converse(&mut session) => {}
-            () = stop.asked.cancelled() => self.end_keeper().await,
+            () = stop.asked.cancelled() => self.dismiss().await,
             () = shared.closing.cancelled() => match shared.config.agents.shutdown {
                 AtShutdown::Stop if !stop.is_asked() && self.pauses(session.as_ref()) => {
                     self.end_keeper().await;
-                    end_remains(&self.folder, &shared.home(self.worker.id)).await;
-                    if let Some(session) = session {
-                        session.pause().await;
-                    }
-                    return;
+                    return self.pause(session).await;
                 }
                 AtShutdown::Stop => {
-                    stop.ask("the hub was stopped");
-                    self.end_keeper().await;
+                    stop.ask(HUB_STOPPED);
+                    self.dismiss().await;
                 }
                 // The next start of the hub finds the worker again.
                 AtShutdown::Leave => return,
             },
         }
+        if is_assistant(session.as_ref()) && self.ends_with_hub().await {
+            return self.pause(session).await;
+        }
         end_remains(&self.folder, &shared.home(self.worker.id)).await;
         let mut outcome = outcome::of(&shared, &self.worker, &self.folder, stop.why()).await;
+        if stop.is_done() && outcome.end == Ended::Stopped {
+            outcome.end = Ended::Finished;
+        }
         match session {
             Some(session) => {
                 let (driver, most) = (session.driver, shared.config.agents.tail_chars);
@@ -153,7 +178,7 @@ impl Watch {
     /// Returns whether the worker is an assistant, whose conversation is kept: the next hub
     /// starts its runner again. Records that first, for a hub that is killed meanwhile.
     fn pauses(&self, session: Option<&Session>) -> bool {
-        if session.is_none_or(|session| session.assistant.is_none()) {
+        if !is_assistant(session) {
             return false;
         }
         let noted = self.folder.note_paused();
@@ -161,6 +186,31 @@ impl Watch {
             tracing::warn!(who = %self.worker.id, %error, "an assistant is stopped for good: the note for the next hub cannot be written");
         }
         noted.is_ok()
+    }
+
+    /// Returns whether an assistant was ended by somebody who ends the hub too, as a machine
+    /// does that stops. Then the next hub starts its runner again.
+    async fn ends_with_hub(&mut self) -> bool {
+        !self.stop.is_asked()
+            && self.folder.is_interrupted()
+            && timeout(MOMENT, self.hub.stopped()).await.is_ok()
+    }
+
+    /// Leaves an assistant whose keeper has ended to the next hub.
+    async fn pause(&mut self, session: Option<Session>) {
+        end_remains(&self.folder, &self.shared.home(self.worker.id)).await;
+        if let Some(session) = session {
+            session.pause().await;
+        }
+    }
+
+    /// Ends the worker for good.
+    async fn dismiss(&mut self) {
+        if let Err(error) = self.folder.note_dismissed() {
+            let who = self.worker.id;
+            tracing::warn!(%who, %error, "if the hub is killed now, the next one goes on with the worker");
+        }
+        self.end_keeper().await;
     }
 
     /// Ends the keeper. If it has to be killed, [`Watch::run`] ends the worker's remaining

@@ -47,6 +47,9 @@ crate::settings! {
         keep: Duration = Duration::from_secs(15 * MINUTE), "humantime_serde";
         /// How long an agent program may take until it can take its task; then it fails.
         opening: Duration = Duration::from_secs(5 * MINUTE), "humantime_serde";
+        /// How long the hub tries to start an assistant again that was interrupted; then it
+        /// fails.
+        resuming: Duration = Duration::from_secs(10 * MINUTE), "humantime_serde";
         /// How long the hub waits after a failed turn before it gives an agent mail again;
         /// twice as long after each further one.
         retry_after: Duration = Duration::from_secs(10), "humantime_serde";

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use tokio::time::Instant;
+
 use super::line::Staff;
 use super::stop::STOPPED_BY_OPERATOR;
 use crate::Hub;
@@ -20,6 +22,9 @@ use crate::registry::{Instance, RegistryError, Status, TokenHash, Work};
 
 /// Time before a failed write of the store is tried again.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
+
+/// The reason for the end of workers that the hub ends when it is stopped.
+pub const HUB_STOPPED: &str = "the hub was stopped";
 
 /// The reason for the end of a worker that would go on for nobody.
 const GIVER_ENDED: &str = "the hub was stopped, and the agent that it works for has ended";
@@ -58,10 +63,21 @@ impl Hub {
     pub(super) async fn launch(self: Arc<Self>, worker: Instance, run: Run) {
         let Some(staff) = self.staff.get() else { return };
         let id = worker.id;
+        let (began, mut told) = (Instant::now(), None);
         let started = loop {
             let stopping = || self.stopping.is_cancelled();
             match (self.try_launch(staff, worker.clone(), run).await, run) {
                 (Err(NoStart::Failed(_)), _) if stopping() => break Err(NoStart::Later),
+                // After a start of the machine something may not be there yet.
+                (Err(NoStart::Failed(error)), Run::Again)
+                    if began.elapsed() < staff.config.resuming && !staff.is_stopped(id) =>
+                {
+                    if told.as_deref() != Some(&*error.why) {
+                        tracing::warn!(%id, why = error.why, "a worker cannot go on yet; it is tried again");
+                        told = Some(error.why);
+                    }
+                    tokio::time::sleep(RETRY).await;
+                }
                 // It is not in line, where it would be tried again.
                 (Err(NoStart::Later), Run::Again) if !stopping() && !staff.is_stopped(id) => {
                     tokio::time::sleep(RETRY).await;
@@ -219,7 +235,9 @@ impl Hub {
                     self.tasks.spawn(hub.goes_on_with(worker));
                 }
                 Found::Ended(outcome) => {
-                    ended.insert(worker.id);
+                    if outcome.end != Ended::Finished {
+                        ended.insert(worker.id);
+                    }
                     self.tasks.spawn(async move { hub.conclude(worker.id, outcome).await });
                 }
                 Found::NeverRan => {
@@ -233,8 +251,9 @@ impl Hub {
         staff.all_found.cancel();
     }
 
-    /// Starts workers again, but ends those whose giver is among the `ended` or has ended
-    /// before, and those for whom such a one is the giver.
+    /// Starts workers again, but ends those whose giver is among the `ended` or was ended
+    /// with an earlier hub, and those for whom such a one is the giver. A worker outlives a
+    /// giver that ended by itself.
     fn resume(
         self: &Arc<Self>,
         staff: &Staff,
@@ -243,7 +262,7 @@ impl Hub {
     ) {
         let is_gone = |giver: InstanceId, ended: &HashSet<InstanceId>| {
             let view = self.engine.ledger(|l| l.instance(giver));
-            ended.contains(&giver) || view.is_some_and(|view| view.instance.status.has_ended())
+            ended.contains(&giver) || view.is_some_and(|view| was_ended_with_hub(&view.instance))
         };
         let mut go_on = true;
         while go_on {
@@ -285,6 +304,11 @@ impl Hub {
             staff.launcher.close().await;
         }
     }
+}
+
+fn was_ended_with_hub(worker: &Instance) -> bool {
+    let why = worker.work.as_deref().and_then(|work| work.why.as_deref());
+    matches!(why, Some(HUB_STOPPED | GIVER_ENDED))
 }
 
 /// Makes a token, and the hash by which the hub knows it.

@@ -121,12 +121,38 @@ fn a_question_of_an_earlier_runner_waits_for_its_answer_as_a_message() {
     assert!(dialogue.is_turn_open(), "its runner waits");
     dialogue.extend([Record::Start]);
     assert!(!dialogue.is_turn_open(), "there is nothing to do before the answer");
-    dialogue.extend([Record::Mail(Mail { in_reply_to: Some(7), ..mail(8, "JWT") })]);
+    dialogue.extend([Record::Mail(mail(5, "hurry")), Record::Mail(of_agent(8, "I failed"))]);
+    dialogue.extend([Record::Mail(Mail { in_reply_to: Some(3), ..mail(9, "blue") })]);
+    assert!(dialogue.waits_for_answer() && !dialogue.is_turn_open(), "it is not answered");
+    let mut unlinked = Dialogue::of(dialogue.records.clone());
+    unlinked.extend([Record::Mail(mail(10, "JWT"))]);
+    assert!(unlinked.is_turn_open(), "a plain message answers it");
+    dialogue.extend([Record::Mail(Mail { in_reply_to: Some(7), ..mail(10, "JWT") })]);
     assert!(dialogue.is_turn_open());
     let outline = outline(&dialogue);
     assert!(outline[2].contains("the answer comes as a message"), "{outline:?}");
-    assert_eq!(outline[3], "user: JWT");
-    assert_eq!(open(&dialogue), [1], "the answer is no request of its own");
+    assert_eq!(outline.last().map(String::as_str), Some("user: JWT"));
+    assert_eq!(open(&dialogue), [1, 5, 9], "the answer is no request of its own");
+}
+
+#[test]
+fn an_answer_that_mail_overtook_and_nobody_was_shown_is_found() {
+    let answer = || model("1:2", Some("Fixed."), &[]);
+    let of = |later: Vec<Record>| {
+        let mut all = vec![Record::Mail(mail(1, "fix it")), answer()];
+        all.extend(later);
+        Dialogue::of(all).overtaken()
+    };
+    let found = Some(("1:2".to_owned(), "Fixed.".to_owned()));
+    let news = || Record::Mail(mail(3, "and the weather?"));
+    assert_eq!(of(vec![news()]), found);
+    assert_eq!(of(vec![news(), given("1:3"), Record::Start]), found);
+    assert_eq!(of(vec![]), None, "it is the last answer");
+    assert_eq!(of(vec![said(&[1]), news()]), None, "it was shown");
+    assert_eq!(of(vec![news(), model("1:4", Some("Sunny."), &[])]), None, "the turn went on");
+    let call = Record::Mail(mail(1, "fix it"));
+    let asks = Dialogue::of(vec![call, model("1:2", Some("I look."), &["a"]), news()]);
+    assert_eq!(asks.overtaken(), None, "its tools were at work");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{AGAIN, Session};
-use crate::assistant::Served;
+use crate::assistant::{START, Served};
 use crate::conversation::{Activity, HubCall, TurnEnd};
 
 /// The calls that are being answered. Each is a task of its own, so that it goes on while
@@ -76,11 +76,20 @@ impl Session {
         self.serving.ids.remove(call);
         self.kept.calls.retain(|open| open.id != call);
         self.dirty = true;
+        let was_done = call == START && served.end.is_some() && !self.stays();
         for heard in self.talk.served(call, served) {
             // Boxed: a call may lead to another one.
             Box::pin(self.act(heard)).await;
         }
+        if was_done {
+            self.stop.finish("its turn had ended");
+        }
         self.note_activity();
+    }
+
+    /// Returns whether the program stays for further mail after its turn.
+    fn stays(&self) -> bool {
+        self.assistant.as_ref().is_none_or(|assistant| assistant.stays())
     }
 
     /// Answers again what an earlier hub left open.
@@ -97,11 +106,14 @@ impl Session {
         }
     }
 
-    /// Stores mail in the conversation of an idle assistant, and tells it.
+    /// Stores mail in the conversation of an idle assistant, and tells it of a turn that
+    /// begins with it. None does if it waits for an answer, or has the mail from before a
+    /// stop.
     pub(super) async fn store_and_tell(&mut self, batch: Batch) {
         let Some(assistant) = self.assistant.clone() else { return };
         match assistant.store_mail(batch).await {
-            Ok(()) => self.tell_of_mail(),
+            Ok(()) if assistant.is_turn_open().await => self.tell_of_mail(),
+            Ok(()) => {}
             // The mail has gone back, and is taken again.
             Err(error) => {
                 tracing::warn!(who = %self.who, %error, "mail was not stored; it is tried again");
@@ -131,6 +143,9 @@ impl Session {
             }
             (self.kept.cut, self.dirty) = (true, true);
             self.turn_ended(TurnEnd::Interrupted).await;
+            if !self.stays() {
+                self.stop.finish("its turn was cancelled");
+            }
             self.note_activity();
             return;
         }

@@ -1,9 +1,10 @@
 //! A hub with one assistant, and the model that the test plays.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use posthaste_api::Client;
+use posthaste_api::chat::ChatStart;
 use posthaste_testkit::model_server::{Asked, ModelServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -114,6 +115,19 @@ impl Stage {
     /// The operator gives an assistant of this profile work.
     pub(super) fn assign_agent(&self, agent: &str, task: &str) -> Assistant {
         self.assigned(&["assign", agent, task, "--dir", self.place()])
+    }
+
+    /// The operator gives the assistant work in this folder.
+    pub(super) fn assign_in(&self, folder: &Path, task: &str) -> Assistant {
+        self.assigned(&["assign", NAME, task, "--dir", folder.to_str().expect("a plain path")])
+    }
+
+    /// The operator begins to talk to an assistant, which stays.
+    pub(super) async fn chat(&self, message: &str) -> Assistant {
+        let message = Some(message.to_owned());
+        let chat = ChatStart { agent: NAME.to_owned(), message, ..ChatStart::default() };
+        let id = self.operator().start_chat(&chat).await.expect("started").instance;
+        Assistant { id, task: 0 }
     }
 
     /// An agent gives the assistant work.
@@ -228,10 +242,30 @@ impl Stage {
 
     /// Kills the runner of an assistant, and not its keeper.
     pub(super) fn kill_runner(&self, assistant: &Assistant) {
+        kill_process(self.process(assistant, "worker"), Signal::KILL).expect("it runs");
+    }
+
+    /// Returns what ends the keeper and the runner of an assistant with a signal, as a
+    /// machine that stops does.
+    pub(super) fn ending(&self, assistant: &Assistant) -> impl FnOnce(Signal) + use<> {
+        let processes = ["worker", "keeper"].map(|name| self.process(assistant, name));
+        move |signal| {
+            for process in processes {
+                kill_process(process, signal).expect("it runs");
+            }
+        }
+    }
+
+    fn process(&self, assistant: &Assistant, name: &str) -> Pid {
         let note = std::fs::read(self.folder(assistant).join("started")).expect("a note");
         let note: Value = serde_json::from_slice(&note).expect("JSON");
-        let pid = note["worker"].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
-        kill_process(pid.expect("a process"), Signal::KILL).expect("it runs");
+        let pid = note[name].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+        pid.expect("a process")
+    }
+
+    /// What the hub has written to its stderr.
+    pub(super) fn warnings(&self) -> String {
+        self.hub.as_ref().expect("a hub").process.complained()
     }
 
     pub(super) fn folder(&self, assistant: &Assistant) -> PathBuf {
