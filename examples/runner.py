@@ -95,11 +95,13 @@ def fit(messages, limit):
     """Leaves out the oldest tool results, but no mail and none of the last round, to make
     messages fit."""
     total = sum(len(json.dumps(m)) for m in messages)
-    last_round = max((at for at, m in enumerate(messages) if m["role"] == "assistant"), default=0)
+    mail = [m["tool_call_id"] for m in messages if m.get("tool_call_id", "").startswith("mail_")]
+    rounds = [at for at, m in enumerate(messages) if m["role"] == "assistant"
+              and not any(c["id"] in mail for c in m.get("tool_calls", []))]
+    last_round = max(rounds, default=0)
     for at, message in enumerate(messages[:last_round]):
-        is_mail = message.get("tool_call_id", "").startswith("mail_")
-        if total > limit and message["role"] == "tool" and not is_mail \
-                and len(message["content"]) > 80:
+        if total > limit and message["role"] == "tool" and len(message["content"]) > 80 \
+                and message["tool_call_id"] not in mail:
             note = f"[posthaste] a result of {len(message['content'])} characters was left out"
             total -= len(message["content"]) - len(note)
             messages[at] = {**message, "content": note}

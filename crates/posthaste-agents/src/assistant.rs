@@ -19,7 +19,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
@@ -30,6 +30,7 @@ use posthaste_runner::protocol;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, watch};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::calls::{Fault, METHODS, START, Served};
@@ -97,9 +98,12 @@ impl Spec {
 
     pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
         let text = serde_json::to_vec(self).map_err(io::Error::other)?;
-        folder::replace(&folder.path().join(SPEC), &text)
+        folder::replace_durably(&folder.path().join(SPEC), &text)
     }
 }
+
+/// The time before a conversation that the disk did not take is written again.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// One assistant.
 pub(crate) struct Assistant {
@@ -134,6 +138,7 @@ pub(crate) enum Left {
 }
 
 struct State {
+    who: InstanceId,
     file: ConversationFile,
     dialogue: Dialogue,
     /// The beginning of the running turn, as far as this hub knows.
@@ -170,7 +175,7 @@ impl Assistant {
             transcript,
             writing: watch::Sender::new(String::new()),
             waits_for_answer: dialogue.waits_for_answer().into(),
-            state: Mutex::new(State { file, dialogue, began: Instant::now() }),
+            state: Mutex::new(State { who, file, dialogue, began: Instant::now() }),
             cancel: parking_lot::Mutex::default(),
             usages,
             session_cost,
@@ -211,6 +216,17 @@ impl Assistant {
         self.limits.open_calls.max(1)
     }
 
+    /// Returns the number of characters of one message that the model is shown at once.
+    fn message_chars(&self) -> usize {
+        self.limits.message_chars.min(self.limits.context_chars / 2)
+    }
+
+    /// Returns the number of bytes of mail that one look takes, so that it fits into a
+    /// request.
+    pub(crate) fn mail_bytes(&self) -> usize {
+        self.limits.context_chars / 2
+    }
+
     /// Makes the answer to a call beyond that number.
     pub(crate) fn refuse_another(&self) -> Served {
         let most = self.open_calls();
@@ -229,9 +245,9 @@ impl Assistant {
     }
 
     /// Stores mail for an idle assistant, and acks it.
-    pub(crate) async fn store_mail(&self, batch: Batch) -> io::Result<()> {
+    pub(crate) async fn store_mail(&self, batch: Batch) {
         let mut state = self.state.lock().await;
-        self.keep_mail(&mut state, batch).await
+        self.keep_mail(&mut state, batch).await;
     }
 
     /// Cancels the calls of the running turn. They are answered with an error.
@@ -248,7 +264,7 @@ impl Assistant {
 
     /// Writes mail into the conversation, then acks it. Mail that stands there already, from
     /// before a crash, is acked and not written again.
-    async fn keep_mail(&self, state: &mut State, batch: Batch) -> io::Result<()> {
+    async fn keep_mail(&self, state: &mut State, batch: Batch) {
         let all: Vec<Mail> = batch.mail.iter().map(Mail::of).collect();
         let seqs: Vec<u64> = all.iter().map(|mail| mail.seq).collect();
         let new: Vec<Mail> =
@@ -260,13 +276,11 @@ impl Assistant {
         for mail in &new {
             self.tell(TranscriptKind::Prompt, &mail.text);
         }
-        // If the disk is full, the batch is dropped here, and its mail goes back.
-        state.keep(new.into_iter().map(Record::Mail).collect())?;
+        state.keep(new.into_iter().map(Record::Mail).collect()).await;
         self.note_waits(state);
         batch.handed.names_nothing();
         batch.handed.written();
         self.stored(&seqs).await;
-        Ok(())
     }
 
     fn tell(&self, kind: TranscriptKind, text: &str) {
@@ -288,13 +302,16 @@ impl Assistant {
 }
 
 impl State {
-    /// Writes records down, then counts them.
-    fn keep(&mut self, records: Vec<Record>) -> io::Result<()> {
+    /// Writes records down, however long the disk takes, then counts them.
+    async fn keep(&mut self, records: Vec<Record>) {
         if records.is_empty() {
-            return Ok(());
+            return;
         }
-        self.file.append(&records)?;
+        while let Err(error) = self.file.append(&records) {
+            let who = self.who;
+            tracing::warn!(%who, %error, "the conversation of an assistant was not stored; it is tried again");
+            sleep(AGAIN).await;
+        }
         self.dialogue.extend(records);
-        Ok(())
     }
 }

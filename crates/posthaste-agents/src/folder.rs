@@ -251,10 +251,14 @@ impl Folder {
         create(&self.0.join(DISMISSED)).map(drop)
     }
 
+    pub(crate) fn is_dismissed(&self) -> bool {
+        fs::symlink_metadata(self.0.join(DISMISSED)).is_ok_and(|note| note.is_file())
+    }
+
     /// Returns whether the worker was ended by a signal and not for good, or with its
     /// keeper, as when the machine stops: the next hub starts it again.
     pub(crate) fn is_interrupted(&self) -> bool {
-        if fs::symlink_metadata(self.0.join(DISMISSED)).is_ok() {
+        if self.is_dismissed() {
             return false;
         }
         match self.exit() {
@@ -427,6 +431,17 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let draft = draft_of(path);
     anew(&draft)?.write_all(content)?;
     fs::rename(&draft, path)
+}
+
+/// Does the same for a file that must be whole after the power has failed, with the names
+/// that its folder has then.
+pub(crate) fn replace_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    let draft = draft_of(path);
+    let mut file = anew(&draft)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&draft, path)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 #[cfg(test)]

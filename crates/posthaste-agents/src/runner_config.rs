@@ -19,6 +19,9 @@ posthaste_core::settings! {
         /// How many characters of the conversation one request to the model may have; the
         /// oldest results of tools are left out first.
         context_chars: usize = 300_000;
+        /// How many characters of one message reach the model at once, but never more than
+        /// half of `context_chars`; it reads the rest with `read_messages`.
+        message_chars: usize = 120_000;
         /// How many characters of a tool's result reach the model.
         result_chars: usize = 16_000;
         /// How often one request to the model is tried.

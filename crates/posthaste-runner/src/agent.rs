@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::conversation::{self, LOST, is_empty, mend};
 use crate::error::RunnerError;
-use crate::fit::fit;
+use crate::fit::{fit, is_mail};
 use crate::hub::{Answer, Hub};
 use crate::prompt;
 use crate::protocol::{
@@ -51,8 +51,12 @@ impl From<RunnerError> for Halt {
 impl<W: Write> Agent<W> {
     pub(crate) fn new(hub: Hub<W>, start: Start) -> Self {
         let conversation = mend(start.conversation, LOST);
-        let answers = |m: &ChatMessage| matches!(m, ChatMessage::Assistant { .. });
-        let last_round = conversation.iter().rposition(answers).unwrap_or(conversation.len());
+        let answers = |at: &usize| {
+            let message = &conversation[*at];
+            matches!(message, ChatMessage::Assistant { .. }) && !is_mail(message)
+        };
+        let last_round = (0..conversation.len()).rev().find(answers);
+        let last_round = last_round.unwrap_or(conversation.len());
         Self {
             hub,
             system_prompt: start.profile.system_prompt,
@@ -107,6 +111,8 @@ impl<W: Write> Agent<W> {
             }
             Halt::Failed(reason) => end.failed = Some(reason),
         }
+        // The next turn may be without the messages of this one.
+        self.last_round = self.conversation.len();
         let mut told: Answer<Finished> = self.hub.call("on_finish", &end)?;
         if told.is_err() {
             told = self.hub.call("on_finish", &end)?;

@@ -53,7 +53,7 @@ pub fn fit(messages: &[ChatMessage], limit: usize, last_round: usize) -> Vec<Cha
     let mut stays = vec![true; fitted.len()];
     let first_user = fitted.iter().position(is_user);
     // The task of another agent is mail directly behind the notice of it.
-    let task = first_user.map(|at| at + 1).filter(|at| is_mail(&fitted, *at));
+    let task = first_user.map(|at| at + 1).filter(|at| fitted.get(*at).is_some_and(is_mail));
     for (at, message) in fitted.iter().enumerate().take(last_round) {
         if total <= limit {
             break;
@@ -89,9 +89,9 @@ fn is_user(message: &ChatMessage) -> bool {
     matches!(message, ChatMessage::User { .. })
 }
 
-/// Returns whether mail of another agent stands at this place.
-fn is_mail(messages: &[ChatMessage], at: usize) -> bool {
-    let Some(ChatMessage::Assistant { tool_calls, .. }) = messages.get(at) else { return false };
+/// Returns whether a message is the call that brings mail of another agent.
+pub(crate) fn is_mail(message: &ChatMessage) -> bool {
+    let ChatMessage::Assistant { tool_calls, .. } = message else { return false };
     tool_calls.iter().any(|call| call.id.starts_with(MAIL))
 }
 

@@ -49,6 +49,8 @@ const MOST_CONNECTIONS: usize = 1_000_000;
 const SHORTEST_NEWS: Duration = Duration::from_millis(100);
 /// The smallest answer that has room for a message.
 const FEWEST_CHARS: usize = 1_000;
+/// A request of so many characters is a line that the hub reads from a runner.
+const MOST_CONTEXT: usize = 500_000;
 /// The highest number of threads, pages and followers.
 const MOST_OF_A_KIND: usize = 10_000;
 /// Each reader takes a blocking thread, of which a hub has few, and some must stay free
@@ -247,6 +249,15 @@ impl Config {
                 return Err(invalid(format!("models.{name}.{key}: {why}"))
                     .hint("docs/guide/models.md has an example for each provider"));
             }
+        }
+        if !(FEWEST_CHARS..=MOST_CONTEXT).contains(&self.runner.context_chars) {
+            let told =
+                format!("runner.context_chars lies between {FEWEST_CHARS} and {MOST_CONTEXT}");
+            return Err(invalid(told).hint("leave it out for the default, 300000"));
+        }
+        if self.runner.message_chars < FEWEST_CHARS {
+            let told = format!("runner.message_chars is at least {FEWEST_CHARS}");
+            return Err(invalid(told).hint("leave it out for the default, 120000"));
         }
         if self.runner.answer_bytes < FEWEST_CHARS {
             let told = format!("runner.answer_bytes is at least {FEWEST_CHARS}");

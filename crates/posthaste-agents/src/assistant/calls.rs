@@ -35,12 +35,6 @@ impl Fault {
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
-
-    /// Makes the error of a conversation that cannot be written.
-    pub(super) fn disk(error: &std::io::Error) -> Self {
-        let why = format!("the hub cannot store the conversation: {error}");
-        Self::new(protocol::MODEL_FAILED, why)
-    }
 }
 
 impl From<Result<Value, Fault>> for Served {
@@ -108,7 +102,7 @@ impl Assistant {
         let mut state = self.state.lock().await;
         self.end_said_turn(&mut state).await?;
         if let Some((call, text)) = state.dialogue.overtaken() {
-            self.show_partial(&mut state, &call, &text).await?;
+            self.show_partial(&mut state, &call, &text).await;
         }
         let end = self.unreported(&state);
         let mut new = vec![Record::Start];
@@ -120,11 +114,11 @@ impl Assistant {
                 new.insert(0, Record::Mail(self.task_mail(*seq, text)));
             }
         }
-        state.keep(new).map_err(|error| Fault::disk(&error))?;
+        state.keep(new).await;
         self.note_waits(&state);
         self.stored(&stored).await;
         let turn_open = state.dialogue.is_turn_open();
-        let mut conversation = state.dialogue.messages();
+        let mut conversation = state.dialogue.messages(self.message_chars());
         if turn_open && matches!(conversation.last(), Some(ChatMessage::Assistant { .. })) {
             // Its answer was not handed on, and not every model takes a request that ends so.
             conversation.push(notice(REPEAT));
@@ -147,15 +141,17 @@ impl Assistant {
         Ok(Served { reply: Ok(value(&start)?), end })
     }
 
-    /// Returns how the last turn ended, if the giver of its task does not know that yet.
+    /// Returns how the last turn ended, if the giver of its task does not know that yet, or
+    /// if the assistant has nothing to wait for.
     fn unreported(&self, state: &State) -> Option<TurnEnd> {
         let is_owed =
             |taken: &Assignment| taken.report.is_none() && state.dialogue.has_mail(taken.task.0);
-        self.hub.taken_on(self.who).iter().any(is_owed).then(|| state.dialogue.end())?.map(|end| {
-            match end {
-                Ok(answer) => TurnEnd::Answer(answer.to_owned()),
-                Err(why) => TurnEnd::Failed(why.to_owned()),
-            }
+        if self.spec.stay && !self.hub.taken_on(self.who).iter().any(is_owed) {
+            return None;
+        }
+        Some(match state.dialogue.end()? {
+            Ok(answer) => TurnEnd::Answer(answer.to_owned()),
+            Err(why) => TurnEnd::Failed(why.to_owned()),
         })
     }
 
@@ -177,18 +173,20 @@ impl Assistant {
     async fn drain(&self, key: &str) -> Result<Value, Fault> {
         let mut state = self.state.lock().await;
         if state.dialogue.answer_to(key).is_none() {
-            let batch = self.hub.mail_now(self.who).await.map_err(|error| {
-                Fault::new(protocol::MODEL_FAILED, format!("the mail cannot be read: {error}"))
-            })?;
-            self.keep_mail(&mut state, batch).await.map_err(|error| Fault::disk(&error))?;
+            let batch = self.hub.mail_now(self.who, self.mail_bytes()).await;
+            self.keep_mail(&mut state, batch).await;
             let given = Record::Given { call: key.to_owned() };
             if !state.dialogue.not_given(key).is_empty() {
-                state.keep(vec![given]).map_err(|error| Fault::disk(&error))?;
+                state.keep(vec![given]).await;
             }
         }
+        value(&Drained { messages: self.not_given(&state, key) })
+    }
+
+    /// Returns the mail that the runner has not been given before this call.
+    pub(super) fn not_given(&self, state: &State, key: &str) -> Vec<ChatMessage> {
         let mail = state.dialogue.not_given(key);
-        let messages = mail.into_iter().flat_map(Mail::messages).collect();
-        value(&Drained { messages })
+        mail.into_iter().flat_map(|mail| mail.messages(self.message_chars())).collect()
     }
 
     async fn context(&self) -> Result<Value, Fault> {
@@ -220,7 +218,7 @@ impl Assistant {
             }
             "partial_response" => {
                 let mut state = self.state.lock().await;
-                self.show_partial(&mut state, key, &event.message).await?;
+                self.show_partial(&mut state, key, &event.message).await;
                 Ok(json!({}))
             }
             "note" => {

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 
 use posthaste_runner::protocol::{ChatMessage, TokenUsage, ToolCall};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::loop_tools::{LoopTool, named};
 use super::record::{Mail, Record, Saying, notice};
@@ -76,7 +75,7 @@ impl Dialogue {
     /// Returns the question that this call has asked.
     pub(crate) fn asked_by(&self, key: &str) -> Option<u64> {
         self.records.iter().rev().find_map(|record| match record {
-            Record::Asked { question, call } if call == key => Some(*question),
+            Record::Asked { question, call, .. } if call == key => Some(*question),
             _ => None,
         })
     }
@@ -105,32 +104,41 @@ impl Dialogue {
     /// the answer comes as a message to the next one. Other mail waits with it.
     pub(crate) fn waits_for_answer(&self) -> bool {
         let asked = |record: &Record| match record {
-            Record::Asked { question, .. } => Some(*question),
+            Record::Asked { question, blocking, .. } => Some((*question, *blocking)),
             _ => None,
         };
         let mut newest = self.records.iter().enumerate().rev();
         let last = newest.find_map(|(at, record)| Some((at, asked(record)?)));
-        let Some((at, question)) = last else { return false };
-        let (earlier, later) = self.records.split_at(at);
+        let Some((at, (question, true))) = last else { return false };
+        let later = &self.records[at..];
         let answers = |mail: &Mail| match mail.in_reply_to {
             Some(named) => named == question,
             None => mail.seq > question,
         };
-        let calls = earlier.iter().rev().find_map(|record| match record {
-            Record::Model { tool_calls, .. } => Some(tool_calls),
-            _ => None,
-        });
-        let blocks = |call: &ToolCall| {
-            named(&call.name) == Some(LoopTool::Ask)
-                && call.arguments.get("blocking") != Some(&Value::Bool(false))
-        };
-        calls.is_some_and(|calls| calls.iter().any(blocks))
-            && later.contains(&Record::Start)
+        later.contains(&Record::Start)
             && later[1..].iter().all(|record| match record {
                 Record::Start | Record::Given { .. } => true,
                 Record::Mail(mail) => !(mail.human && answers(mail)),
                 _ => false,
             })
+    }
+
+    /// Returns the call of the model that wrote this answer in the running turn.
+    pub(crate) fn writer_of(&self, text: &str) -> Option<&str> {
+        self.turn().iter().rev().find_map(|record| match record {
+            Record::Model { call, content: Some(content), .. } if content == text => {
+                Some(call.as_str())
+            }
+            _ => None,
+        })
+    }
+
+    /// Returns whether a result was shown as a partial answer of this key.
+    pub(crate) fn was_shown(&self, key: &str) -> bool {
+        self.records
+            .iter()
+            .rev()
+            .any(|record| matches!(record, Record::Said { partial: Some(of), .. } if of == key))
     }
 
     /// Returns the model's answer, with its call, that mail has overtaken and that was not
@@ -208,8 +216,9 @@ impl Dialogue {
         until[from..].iter().filter_map(mail).collect()
     }
 
-    /// Returns the conversation as the model is to see it, without its system prompt.
-    pub(crate) fn messages(&self) -> Vec<ChatMessage> {
+    /// Returns the conversation as the model is to see it, without its system prompt, and
+    /// with so many characters of each message for it.
+    pub(crate) fn messages(&self, most: usize) -> Vec<ChatMessage> {
         let mut all: Vec<ChatMessage> = Vec::new();
         let mut unanswered = Unanswered::default();
         for record in &self.records {
@@ -227,7 +236,7 @@ impl Dialogue {
                 }
             }
             match record {
-                Record::Mail(mail) => all.extend(mail.messages()),
+                Record::Mail(mail) => all.extend(mail.messages(most)),
                 Record::Model { content, tool_calls, .. } => {
                     unanswered.calls.clone_from(tool_calls);
                     let (content, tool_calls) = (content.clone(), tool_calls.clone());
@@ -280,7 +289,7 @@ impl Dialogue {
         for record in self.turn() {
             match record {
                 Record::Mail(mail) if mail.human && self.is_request(mail) => open.push(mail),
-                Record::Said { answers } => open.retain(|mail| !answers.contains(&mail.seq)),
+                Record::Said { answers, .. } => open.retain(|mail| !answers.contains(&mail.seq)),
                 _ => {}
             }
         }
@@ -310,9 +319,16 @@ impl Dialogue {
         !SMALL_TALK.contains(&words) && !self.records.iter().any(asked)
     }
 
-    /// Returns the human's messages of this turn, answered or not.
+    /// Returns whether the human wrote in this turn.
     pub(crate) fn is_for_human(&self) -> bool {
-        self.turn().iter().any(|record| matches!(record, Record::Mail(mail) if mail.human))
+        self.turn().iter().any(is_of_human)
+    }
+
+    /// Returns whether the human had written in this turn when the model answered last.
+    pub(crate) fn was_for_human(&self) -> bool {
+        let turn = self.turn();
+        let last = turn.iter().rposition(|record| matches!(record, Record::Model { .. }));
+        turn[..last.unwrap_or(turn.len())].iter().any(is_of_human)
     }
 
     /// Returns whether the assistant was reminded in this turn.
@@ -347,6 +363,10 @@ impl Dialogue {
             })
             .count()
     }
+}
+
+fn is_of_human(record: &Record) -> bool {
+    matches!(record, Record::Mail(mail) if mail.human)
 }
 
 /// The calls of the model's last answer that have no result: a runner or a hub ended in the

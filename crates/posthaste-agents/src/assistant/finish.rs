@@ -45,32 +45,30 @@ impl Assistant {
         result: String,
     ) -> Result<Served, Fault> {
         match state.dialogue.answer_to(key) {
-            Some(Record::Given { .. }) => return refused(state, key),
+            Some(Record::Given { .. }) => return self.refused(state, key),
             Some(Record::Notice { text, .. }) => return reminded(text),
             Some(Record::Finish { .. }) => return Ok(accepted(TurnEnd::Answer(result))),
             _ => {}
         }
         // What may have been said already is the end.
         if state.dialogue.saying().is_none() {
-            let batch = self.hub.mail_now(self.who).await.map_err(|error| {
-                Fault::new(protocol::MODEL_FAILED, format!("the mail cannot be read: {error}"))
-            })?;
+            let batch = self.hub.mail_now(self.who, self.mail_bytes()).await;
             if !batch.mail.is_empty() {
-                // The result answers what was open before this mail came.
-                if !result.trim().is_empty() {
-                    self.show_partial(state, key, &result).await?;
-                }
-                self.keep_mail(state, batch).await.map_err(|error| Fault::disk(&error))?;
+                self.keep_mail(state, batch).await;
             }
             // An earlier hub may have been killed when it had stored the mail.
             if !state.dialogue.not_given(key).is_empty() {
+                // The result answers what was open before this mail came.
+                if !result.trim().is_empty() {
+                    self.show_partial(state, key, &result).await;
+                }
                 let given = Record::Given { call: key.to_owned() };
-                state.keep(vec![given]).map_err(|error| Fault::disk(&error))?;
-                return refused(state, key);
+                state.keep(vec![given]).await;
+                return self.refused(state, key);
             }
             if let Some(text) = self.reminder(state) {
                 let record = Record::Notice { call: key.to_owned(), text: text.clone() };
-                state.keep(vec![record]).map_err(|error| Fault::disk(&error))?;
+                state.keep(vec![record]).await;
                 return reminded(&text);
             }
         }
@@ -85,8 +83,14 @@ impl Assistant {
         }
         let finish =
             Record::Finish { call: key.to_owned(), result: Some(result.clone()), failed: None };
-        state.keep(vec![finish]).map_err(|error| Fault::disk(&error))?;
+        state.keep(vec![finish]).await;
         Ok(accepted(TurnEnd::Answer(result)))
+    }
+
+    /// Returns the mail that came at the last look.
+    fn refused(&self, state: &State, key: &str) -> Result<Served, Fault> {
+        let messages = self.not_given(state, key);
+        Ok(value(&Finished { accepted: false, messages }).into())
     }
 
     /// Returns the reminder of what is open, once in a turn.
@@ -151,7 +155,7 @@ impl Assistant {
                 let (text, in_reply_to) = (text.to_owned(), answers.first().copied());
                 let saying = Saying { text, in_reply_to, metadata };
                 let record = Record::Saying(saying.clone());
-                state.keep(vec![record]).map_err(|error| Fault::disk(&error))?;
+                state.keep(vec![record]).await;
                 saying
             }
         };
@@ -170,23 +174,22 @@ impl Assistant {
 
     /// Shows a result while the work goes on. It answers everything that is open and that
     /// the model had seen. It stays in the conversation, so the work also goes on if it
-    /// cannot be shown.
-    pub(super) async fn show_partial(
-        &self,
-        state: &mut State,
-        key: &str,
-        text: &str,
-    ) -> Result<(), Fault> {
-        let answers = answered_by(&state.dialogue.open_and_seen());
-        let for_human = state.dialogue.is_for_human();
-        let metadata = json!({ "partial": true, "answers": answers });
-        let kind = if for_human { ANSWER } else { PROGRESS };
-        let to = answers.first().copied();
-        if let Err(fault) = self.say(&format!("{key}:partial"), kind, text, to, &metadata).await {
-            self.tell(TranscriptKind::Note, &format!("it was not shown: {}", fault.message));
-            return Ok(());
+    /// cannot be shown. Its key is that of the model's answer, if it is one, so that it is
+    /// shown once, whichever step shows it.
+    pub(super) async fn show_partial(&self, state: &mut State, call: &str, text: &str) {
+        let key = format!("{}:partial", state.dialogue.writer_of(text).unwrap_or(call));
+        if state.dialogue.was_shown(&key) {
+            return;
         }
-        state.keep(vec![Record::Said { answers }]).map_err(|error| Fault::disk(&error))
+        let answers = answered_by(&state.dialogue.open_and_seen());
+        let metadata = json!({ "partial": true, "answers": answers });
+        let kind = if state.dialogue.was_for_human() { ANSWER } else { PROGRESS };
+        let to = answers.first().copied();
+        if let Err(fault) = self.say(&key, kind, text, to, &metadata).await {
+            self.tell(TranscriptKind::Note, &format!("it was not shown: {}", fault.message));
+            return;
+        }
+        state.keep(vec![Record::Said { answers, partial: Some(key) }]).await;
     }
 
     /// Sends words to the human; `progress` goes to the giver of the work.
@@ -235,7 +238,7 @@ impl Assistant {
         self.answer_human(state, &text, json!({ "failed": true })).await?;
         let failed = Some(told.clone());
         let finish = Record::Finish { call: key.to_owned(), result: None, failed };
-        state.keep(vec![finish]).map_err(|error| Fault::disk(&error))?;
+        state.keep(vec![finish]).await;
         Ok(accepted(TurnEnd::Failed(told)))
     }
 
@@ -266,7 +269,8 @@ impl Assistant {
         let has_failed = metadata["failed"] == true || metadata["cancelled"] == true;
         let (result, failed) = if has_failed { (None, Some(text)) } else { (Some(text), None) };
         let finish = Record::Finish { call, result, failed };
-        state.keep(vec![finish]).map_err(|error| Fault::disk(&error))
+        state.keep(vec![finish]).await;
+        Ok(())
     }
 
     /// Ends a turn that waits for the answer to a question of an earlier runner.
@@ -286,7 +290,7 @@ impl Assistant {
         self.answer_human(state, "(cancelled)", json!({ "cancelled": true })).await?;
         let failed = Some("cancelled".to_owned());
         let finish = Record::Finish { call: key.to_owned(), result: None, failed };
-        state.keep(vec![finish]).map_err(|error| Fault::disk(&error))?;
+        state.keep(vec![finish]).await;
         Ok(end)
     }
 }
@@ -299,13 +303,6 @@ fn answered_by(open: &[&Mail]) -> Vec<u64> {
 fn accepted(end: TurnEnd) -> Served {
     let reply = value(&Finished { accepted: true, messages: Vec::new() });
     Served { reply, end: Some(end) }
-}
-
-/// Returns the mail that came at the last look.
-fn refused(state: &State, key: &str) -> Result<Served, Fault> {
-    let mail = state.dialogue.not_given(key);
-    let messages = mail.into_iter().flat_map(Mail::messages).collect();
-    Ok(value(&Finished { accepted: false, messages }).into())
 }
 
 fn reminded(text: &str) -> Result<Served, Fault> {

@@ -133,7 +133,7 @@ impl Assistant {
         let to = answered.as_ref().map(|mail| mail.seq);
         let said = self.say(key, "answer", &args.message, to, &metadata).await;
         said.map_err(|fault| format!("it was not shown: {}", fault.message))?;
-        state.keep(vec![Record::Said { answers }]).map_err(|error| error.to_string())?;
+        state.keep(vec![Record::Said { answers, partial: None }]).await;
         let left = state.dialogue.open();
         let mut told = "delivered".to_owned();
         if let Some(mail) = &answered {
@@ -169,9 +169,9 @@ impl Assistant {
                 };
                 let sent = self.hub.utter(self.who, said).await;
                 let question = sent.map_err(|error| format!("it was not asked: {error}"))?.seq.0;
-                let asked = Record::Asked { question, call: key.to_owned() };
+                let asked = Record::Asked { question, call: key.to_owned(), blocking };
                 let mut state = self.state.lock().await;
-                state.keep(vec![asked]).map_err(|error| error.to_string())?;
+                state.keep(vec![asked]).await;
                 question
             }
         };
@@ -197,10 +197,10 @@ impl Assistant {
         }
         let asked_at = Instant::now();
         let batch = self.hub.answer_of_human(self.who, question).await;
-        let batch = batch.map_err(|error| format!("the answer cannot be read: {error}"))?;
         let all: Vec<Mail> = batch.mail.iter().map(Mail::of).collect();
         let mail: Vec<u64> = all.iter().map(|mail| mail.seq).collect();
-        let texts: Vec<&str> = all.iter().map(|mail| mail.text.as_str()).collect();
+        let most = self.message_chars();
+        let texts: Vec<String> = all.iter().map(|mail| mail.of_human(most)).collect();
         let text = texts.join("\n");
         // The text reaches the model as the result of this call; the record keeps it from
         // being asked for twice.
@@ -209,7 +209,7 @@ impl Assistant {
         state.began += asked_at.elapsed();
         let answered =
             Record::Answered { question: question.0, text: text.clone(), mail: mail.clone() };
-        state.keep(vec![answered]).map_err(|error| error.to_string())?;
+        state.keep(vec![answered]).await;
         drop(state);
         batch.handed.names_nothing();
         batch.handed.written();

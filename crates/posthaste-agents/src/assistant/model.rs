@@ -62,7 +62,7 @@ impl Assistant {
         };
         let mut state = self.state.lock().await;
         let answer = reply(&record);
-        state.keep(vec![record]).map_err(|error| Fault::disk(&error))?;
+        state.keep(vec![record]).await;
         self.usages.set(self.who, state.dialogue.spent());
         answer
     }
@@ -75,7 +75,7 @@ impl Assistant {
         let paid =
             Record::Paid { usage: tokens(&spent), cost_usd: spent.cost_usd.unwrap_or_default() };
         let mut state = self.state.lock().await;
-        state.keep(vec![paid]).map_err(|error| Fault::disk(&error))?;
+        state.keep(vec![paid]).await;
         self.usages.set(self.who, state.dialogue.spent());
         Ok(())
     }

@@ -55,12 +55,18 @@ pub(crate) enum Record {
     Said {
         #[serde(default)]
         answers: Vec<u64>,
+        /// The key of a result that was shown as a partial answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        partial: Option<String>,
     },
     /// The assistant asked the human, by this call.
     Asked {
         question: u64,
         #[serde(default)]
         call: String,
+        /// The call waits for the answer.
+        #[serde(default)]
+        blocking: bool,
     },
     /// The human answered a question on which the assistant waited. The text is the result
     /// of that call.
@@ -118,6 +124,12 @@ pub(crate) struct Mail {
     pub(crate) urgent: bool,
 }
 
+/// The part of a message that the model is not shown at once.
+struct Rest {
+    total_chars: usize,
+    next_offset: usize,
+}
+
 impl Record {
     /// Returns the messages that stand in this record.
     pub(crate) fn mail(&self) -> &[u64] {
@@ -145,11 +157,34 @@ impl Mail {
         }
     }
 
-    /// Returns the message as the model sees it: the human's as it is, an agent's as the
-    /// result of a tool, which is data.
-    pub(crate) fn messages(&self) -> Vec<ChatMessage> {
+    /// Returns so many characters of the text, with the place of the rest.
+    fn shown(&self, most: usize) -> (&str, Option<Rest>) {
+        match self.text.char_indices().nth(most) {
+            None => (&self.text, None),
+            Some((end, _)) => {
+                let total_chars = most + self.text[end..].chars().count();
+                (&self.text[..end], Some(Rest { total_chars, next_offset: most }))
+            }
+        }
+    }
+
+    /// Returns so many characters of the human's text, with a note if there are more.
+    pub(crate) fn of_human(&self, most: usize) -> String {
+        match self.shown(most) {
+            (text, None) => text.to_owned(),
+            (text, Some(Rest { total_chars, next_offset })) => format!(
+                "{text}\n[posthaste] This message has {total_chars} characters. Read on with \
+                 read_messages(id={}, offset={next_offset}).",
+                self.seq
+            ),
+        }
+    }
+
+    /// Returns the message as the model sees it, with so many characters of its text: the
+    /// human's as it is, an agent's as the result of a tool, which is data.
+    pub(crate) fn messages(&self, most: usize) -> Vec<ChatMessage> {
         if self.human {
-            return vec![ChatMessage::User { content: self.text.clone() }];
+            return vec![ChatMessage::User { content: self.of_human(most) }];
         }
         let id = format!("{MAIL}{}", self.seq);
         let mut fields = Map::new();
@@ -165,7 +200,13 @@ impl Mail {
         if self.urgent {
             fields.insert("priority".into(), "urgent".into());
         }
-        fields.insert("message".into(), self.text.clone().into());
+        let (text, rest) = self.shown(most);
+        fields.insert("message".into(), text.into());
+        if let Some(Rest { total_chars, next_offset }) = rest {
+            fields.insert("truncated".into(), true.into());
+            fields.insert("total_chars".into(), total_chars.into());
+            fields.insert("next_offset".into(), next_offset.into());
+        }
         let call = ToolCall { id: id.clone(), name: MAIL_TOOL.to_owned(), arguments: Map::new() };
         let content = json!({ "messages": [fields] }).to_string();
         let mut all = vec![

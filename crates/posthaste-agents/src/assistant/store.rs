@@ -28,6 +28,10 @@ impl ConversationFile {
             .open(path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
+        if bytes.is_empty() {
+            // Its name stands in the folder before anything in it is acked.
+            path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())?;
+        }
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let mut records = Vec::new();
         for (number, line) in bytes[..whole].split(|byte| *byte == b'\n').enumerate() {
@@ -79,7 +83,7 @@ mod tests {
         let path = scratch.path().join("conversation");
         let (mut file, records) = ConversationFile::open(&path).expect("made");
         assert!(records.is_empty());
-        let asked = |question| Record::Asked { question, call: String::new() };
+        let asked = |question| Record::Asked { question, call: String::new(), blocking: true };
         file.append(&[Record::Start, asked(1)]).expect("written");
         file.append(&[asked(2)]).expect("written");
         let mut bytes = std::fs::read(&path).expect("readable");

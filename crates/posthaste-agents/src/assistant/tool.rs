@@ -104,7 +104,11 @@ impl Assistant {
             }
         };
         let Outcome { reply: said, own } = outcome;
-        let mut text = clipped(said.text(), self.limits.result_chars);
+        // What the human has answered is a message, with a limit of its own.
+        let mut text = match super::loop_tools::named(&tool_name) {
+            Some(_) => said.text(),
+            None => clipped(said.text(), self.limits.result_chars),
+        };
         let mut state = self.state.lock().await;
         let repeats = state.dialogue.repeats(&tool_name, &arguments, &text) + 1;
         if repeats >= self.limits.repeats.max(2) {
@@ -127,7 +131,7 @@ impl Assistant {
             mail: mail.iter().map(|seq| seq.0).collect(),
         };
         let answer = reply(&record);
-        state.keep(vec![record.clone()]).map_err(|error| Fault::disk(&error))?;
+        state.keep(vec![record.clone()]).await;
         drop(state);
         if let Some(handed) = handed {
             handed.written();
@@ -162,11 +166,11 @@ impl Assistant {
             Some(rest) => (ToolSet::Assistant, rest),
             None => (ToolSet::Native, name),
         };
-        if let Err(why) = self.check_place(&arguments) {
-            return ToolReply::of(why, true).into();
-        }
         let own = self.hub.own_tools().await;
         if own.list(set).iter().any(|tool| tool.name == own_name) {
+            if let Err(why) = self.check_place(&arguments) {
+                return ToolReply::of(why, true).into();
+            }
             let answer = own
                 .call(OwnCall {
                     who: self.who,
@@ -199,9 +203,10 @@ impl Assistant {
         }
         let own = &self.spec.directory;
         match (fs::canonicalize(place), fs::canonicalize(own)) {
-            (Ok(place), Ok(own)) if !place.starts_with(&own) => {}
+            (Ok(place), Ok(own)) if place.starts_with(&own) => return Ok(()),
             // The hub says what is wrong with a folder that is none.
-            _ => return Ok(()),
+            (Err(_), _) => return Ok(()),
+            _ => {}
         }
         Err(format!(
             "{PLACE}: {place} is outside of {}, where you work; without the service `{SHELL}` you \

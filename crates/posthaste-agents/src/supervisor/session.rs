@@ -330,6 +330,7 @@ impl Session {
         self.know_token().await;
         self.kept.state = self.talk.state();
         self.keep().await;
+        self.serve_new();
         let mut at = self.kept.accepted;
         for (number, piece) in self.kept.unsent.iter().enumerate() {
             match piece.bytes(self.token.as_ref()) {

@@ -327,8 +327,9 @@ impl Supervisor {
         // and then the lock: whoever took the ticket has the lock.
         let taken = Ticket::waits(&folder) && is_held_at_revoking(&folder);
         let mut is_held = taken || folder.is_held();
-        if is_held && folder.is_paused() {
-            // The earlier hub was killed while it stopped.
+        let is_dismissed = folder.is_dismissed();
+        if is_held && (folder.is_paused() || is_dismissed) {
+            // The earlier hub was killed while it stopped, or while it ended the worker.
             Keeper::adopt(folder.clone()).end(worker.id, self.shared.config.agents.grace).await;
             is_held = false;
         }
@@ -344,11 +345,13 @@ impl Supervisor {
             return Found::Running;
         }
         // A keeper that was about to start it again may have been killed.
-        let may_go_on = folder.is_interrupted() || folder.is_prepared();
+        let may_go_on = !is_dismissed && (folder.is_interrupted() || folder.is_prepared());
         let left = may_go_on.then(|| Assistant::left(&folder)).flatten();
         if folder.exit().is_none() {
             match folder.started() {
-                None if folder.is_prepared() && left.is_none() => return Found::NeverRan,
+                None if may_go_on && folder.is_prepared() && left.is_none() => {
+                    return Found::NeverRan;
+                }
                 started => remains::end(started.flatten(), &self.shared.home(worker.id)).await,
             }
         }

@@ -197,6 +197,18 @@ impl Workspace {
         }
     }
 
+    /// Refuses to write to what git keeps for itself, also through links: git runs commands
+    /// that its configuration names.
+    fn not_of_git(&self, path: &Path) -> Result<(), String> {
+        let (root, whole) = (real(&self.root), real(&self.root.join(path)));
+        let inside = whole.strip_prefix(&root).unwrap_or(&whole);
+        let is_git = |part: Component<'_>| part.as_os_str().eq_ignore_ascii_case(".git");
+        match path.components().chain(inside.components()).any(is_git) {
+            true => Err(format!("{} belongs to git, and is only read", path.display())),
+            false => Ok(()),
+        }
+    }
+
     /// Opens a path below the root.
     fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, String> {
         self.not_the_hubs(path)?;
@@ -286,6 +298,7 @@ impl Workspace {
         let wrong = |error: Errno| format!("{}: {error}", path.display());
         let name = path.file_name().ok_or_else(|| "the path names no file".to_owned())?;
         self.not_the_hubs(path)?;
+        self.not_of_git(path)?;
         let parent = path.parent().unwrap_or(Path::new(""));
         let folder = self.folder(parent)?;
         let kind = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);

@@ -12,7 +12,7 @@ use crate::address::{Address, InstanceId};
 use crate::messaging::message::{
     Details, Draft, Kind, MessageRef, Principal, Receipt, RepliedTo, Seq, ThreadChoice, Via,
 };
-use crate::messaging::receive::Batch;
+use crate::messaging::receive::{Batch, Budget};
 use crate::messaging::send::SendError;
 use crate::ports::{Filter, OwnTools, StoreError};
 
@@ -49,26 +49,35 @@ impl Hub {
         }
     }
 
-    /// Takes all mail that waits for an assistant now.
-    pub async fn mail_now(self: &Arc<Self>, who: InstanceId) -> Result<Batch, StoreError> {
+    /// Takes the mail that waits for an assistant now: so many bytes of it, or one message.
+    /// Tries again while the store has trouble.
+    pub async fn mail_now(self: &Arc<Self>, who: InstanceId, bytes: usize) -> Batch {
         let filter = Filter { quiet: true, ..Filter::default() };
-        self.take_for_driver(who, filter, None).await
+        loop {
+            let budget = Budget::Bodies(bytes);
+            match self.take_for_driver(who, filter.clone(), None, budget).await {
+                Ok(batch) => return batch,
+                Err(error) => {
+                    tracing::warn!(%who, %error, "mail of an assistant was not read; it is tried again");
+                }
+            }
+        }
     }
 
-    /// Waits for the human's answer to a question of an assistant, and takes it.
-    pub async fn answer_of_human(
-        self: &Arc<Self>,
-        who: InstanceId,
-        question: Seq,
-    ) -> Result<Batch, StoreError> {
+    /// Waits for the human's answer to a question of an assistant, and takes it. Tries again
+    /// while the store has trouble.
+    pub async fn answer_of_human(self: &Arc<Self>, who: InstanceId, question: Seq) -> Batch {
         let _asking = self.asks(Principal::Instance(who));
         let filter =
             Filter { quiet: true, own: true, answers: Some(question), ..Filter::default() };
         loop {
-            let batch =
-                self.take_for_driver(who, filter.clone(), Some(std::time::Duration::ZERO)).await?;
-            if !batch.mail.is_empty() {
-                return Ok(batch);
+            let at_once = Some(std::time::Duration::ZERO);
+            match self.take_for_driver(who, filter.clone(), at_once, Budget::Whole).await {
+                Ok(batch) if batch.mail.is_empty() => {}
+                Ok(batch) => return batch,
+                Err(error) => {
+                    tracing::warn!(%who, %error, "an answer was not read; it is tried again");
+                }
             }
         }
     }
@@ -86,8 +95,21 @@ impl Hub {
         }
     }
 
-    /// Sends the words of an assistant.
+    /// Sends the words of an assistant. Tries again while the store has trouble.
     pub async fn utter(&self, who: InstanceId, said: Utterance) -> Result<Receipt, SendError> {
+        loop {
+            match self.utter_once(who, said.clone()).await {
+                Err(SendError::Store(error)) if !matches!(error, StoreError::Closed) => {
+                    tracing::warn!(%who, %error, "words of an assistant were not sent; it is tried again");
+                    tokio::time::sleep(RETRY).await;
+                }
+                Err(SendError::Store(_)) => return std::future::pending().await,
+                sent => return sent,
+            }
+        }
+    }
+
+    async fn utter_once(&self, who: InstanceId, said: Utterance) -> Result<Receipt, SendError> {
         let from = Principal::Instance(who);
         let mut thread = ThreadChoice::default();
         let (mut in_reply_to, mut hop) = (None, 0);

@@ -96,12 +96,13 @@ impl Hub {
             (Ok(()), Some(why)) => {
                 staff.launcher.stop(id, &why);
             }
-            (Err(NoStart::Failed(error)), _) => {
+            (Err(NoStart::Failed(error)), None) => {
                 let hint = error.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
                 let why = format!("it could not be started: {}{hint}", error.why);
                 self.conclude(id, Outcome { why, kept_branch, ..Outcome::default() }).await;
             }
-            (Err(NoStart::Stopped(why)), _) | (Err(NoStart::Later), Some(why)) => {
+            (Err(NoStart::Stopped(why)), _)
+            | (Err(NoStart::Failed(_) | NoStart::Later), Some(why)) => {
                 let end = Ended::Stopped;
                 self.conclude(id, Outcome { end, why, kept_branch, ..Outcome::default() }).await;
             }

@@ -34,14 +34,21 @@ impl Hub {
     /// not complete.
     pub async fn mail_for_prompt(self: &Arc<Self>, who: InstanceId) -> Batch {
         let filter = Filter { quiet: true, ..Filter::default() };
-        self.wait_for_driver(who, &filter, false).await
+        self.wait_for_driver(who, &filter, false, self.prompt_budget()).await
+    }
+
+    /// Does the same for an assistant, whose mail is stored whole: so many bytes of it, or
+    /// one message.
+    pub async fn mail_to_store(self: &Arc<Self>, who: InstanceId, bytes: usize) -> Batch {
+        let filter = Filter { quiet: true, ..Filter::default() };
+        self.wait_for_driver(who, &filter, false, Budget::Bodies(bytes)).await
     }
 
     /// Waits for urgent mail for a worker in mid-turn, and takes it. Mail that the worker
     /// waits for by itself is left to that call.
     pub async fn urgent_mail(self: &Arc<Self>, who: InstanceId) -> Batch {
         let filter = Filter { quiet: true, urgent: true, ..Filter::default() };
-        self.wait_for_driver(who, &filter, true).await
+        self.wait_for_driver(who, &filter, true, self.prompt_budget()).await
     }
 
     async fn wait_for_driver(
@@ -49,6 +56,7 @@ impl Hub {
         who: InstanceId,
         filter: &Filter,
         urgent: bool,
+        budget: Budget,
     ) -> Batch {
         loop {
             while urgent && self.is_waiting(who) {
@@ -58,7 +66,7 @@ impl Hub {
                 true => Duration::ZERO,
                 false => self.batch_window(Principal::Instance(who)),
             };
-            match self.take_for_driver(who, filter.clone(), Some(window)).await {
+            match self.take_for_driver(who, filter.clone(), Some(window), budget).await {
                 Ok(batch) if !batch.mail.is_empty() => return batch,
                 _ if self.stopping.is_cancelled() => return pending().await,
                 Ok(_) => {}
@@ -77,22 +85,26 @@ impl Hub {
         seqs: &[Seq],
     ) -> Result<Batch, StoreError> {
         let filter = Filter { quiet: true, among: seqs.into(), ..Filter::default() };
-        self.take_for_driver(who, filter, None).await
+        self.take_for_driver(who, filter, None, Budget::Whole).await
     }
 
+    fn prompt_budget(&self) -> Budget {
+        let chars = self.staff.get().map_or(usize::MAX, |staff| staff.config.prompt_chars);
+        Budget::Chars(chars)
+    }
+
+    /// Takes mail for a worker, or waits for it with this window.
     pub(super) async fn take_for_driver(
         self: &Arc<Self>,
         who: InstanceId,
         filter: Filter,
         waits: Option<Duration>,
+        budget: Budget,
     ) -> Result<Batch, StoreError> {
         let me = Principal::Instance(who);
-        let chars = self.staff.get().map_or(usize::MAX, |staff| staff.config.prompt_chars);
-        let ask = Ask { door: Door::Driver, filter, ..Ask::now(me) };
+        let ask = Ask { door: Door::Driver, filter, budget, ..Ask::now(me) };
         let ask = match waits {
-            Some(window) => {
-                Ask { timeout: self.limits.wait, window, budget: Budget::Chars(chars), ..ask }
-            }
+            Some(window) => Ask { timeout: self.limits.wait, window, ..ask },
             None => ask,
         };
         let open = self.open(me, &Call::through(Door::Driver));

@@ -3,6 +3,7 @@
 
 use std::process::Stdio;
 
+use posthaste_api::chat::{ChatQuery, ChatStart};
 use posthaste_api::client::ClientError;
 use posthaste_api::inbox::InboxQuery;
 use posthaste_api::instances::CreateInstance;
@@ -10,6 +11,7 @@ use posthaste_api::messages::{ReadQuery, SendRequest};
 use posthaste_api::profiles::ProfileInput;
 use posthaste_api::work::AssignRequest;
 use posthaste_api::{Client, ErrorCode};
+use posthaste_testkit::model_server::ModelServer;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -49,6 +51,7 @@ fn crowded(world: &World, taken: u32) -> (Started, Client) {
          printf {TOKEN} > \"$DATA/operator.token\"\n\
          dd if=/dev/zero of=\"$DATA/filler\" bs=1M count={taken} 2>/dev/null\n\
          (while kill -0 $$ && [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
+         [ ! -e \"$SCRATCH/config.toml\" ] || export POSTHASTE_CONFIG=\"$SCRATCH/config.toml\"\n\
          exec \"$0\" up --json --listen 127.0.0.1:0"
     );
     let mut hub = on_a_small_disk(world, &script);
@@ -127,6 +130,51 @@ async fn a_full_disk_refuses_mail_keeps_what_it_took_and_recovers() {
     assert_eq!(operator.health().await.expect("alive").status, "ok");
 
     assert_eq!(read_all(operator.url(), bob.token).await, accepted);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_assistant_waits_for_room_on_a_full_disk_and_loses_no_word() {
+    let (world, mut model) = (World::new(), ModelServer::start().await);
+    if !can_mount(&world) {
+        return;
+    }
+    world.config(&format!(
+        "[models.play]\nprovider = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"scripted\"\n",
+        model.url()
+    ));
+    let (hub, operator) = crowded(&world, 6);
+    let helper = ProfileInput {
+        name: Some("helper".to_owned()),
+        driver: Some("runner".to_owned()),
+        ..ProfileInput::default()
+    };
+    operator.create_profile(&helper).await.expect("a profile");
+    let message = Some("Tell me a long story.".to_owned());
+    let chat = ChatStart { agent: "helper".to_owned(), message, ..ChatStart::default() };
+    let who = operator.start_chat(&chat).await.expect("started").instance;
+    let turn = model.asked().await;
+    let body = "x".repeat(100_000);
+    let mut sent = 0;
+    let mail = SendRequest::new("human".to_owned(), body);
+    let bob = CreateInstance { agent: "bob".into(), ..CreateInstance::default() };
+    let bob = operator.create_instance(&bob).await.expect("created");
+    let bob = Client::new(operator.url()).expect("a good address").with_token(bob.token);
+    while bob.send(&mail).await.is_ok() {
+        sent += 1;
+        assert!(sent < 60, "the disk never filled up");
+    }
+    // Longer than the room that is left.
+    let story = "Once upon a time. ".repeat(20_000);
+    turn.say(&story);
+    until(async || hub.complained().contains("conversation of an assistant was not stored")).await;
+    std::fs::write(world.scratch().join("make-room"), "").expect("written");
+    let told = async || {
+        let view = operator.chat(&who, &ChatQuery::default()).await.expect("a view");
+        view.entries.iter().any(|entry| entry.kind == "answer" && entry.text == story.trim_end())
+            || view.entries.iter().any(|entry| entry.kind == "answer" && entry.text == story)
+    };
+    until(told).await;
+    assert_eq!(operator.instance(&who).await.expect("there").status, "running");
 }
 
 /// A line of the log that could not be written once ended the writer of the store.

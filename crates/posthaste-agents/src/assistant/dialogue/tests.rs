@@ -57,7 +57,7 @@ fn given(call: &str) -> Record {
 }
 
 fn said(answers: &[u64]) -> Record {
-    Record::Said { answers: answers.to_vec() }
+    Record::Said { answers: answers.to_vec(), partial: None }
 }
 
 fn finish(call: &str) -> Record {
@@ -79,7 +79,7 @@ fn outline(dialogue: &Dialogue) -> Vec<String> {
         }
         ChatMessage::Tool { tool_call_id, content } => format!("tool {tool_call_id}: {content}"),
     };
-    dialogue.messages().into_iter().map(told).collect()
+    dialogue.messages(1_000).into_iter().map(told).collect()
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_question_of_an_earlier_runner_waits_for_its_answer_as_a_message() {
         usage: TokenUsage::default(),
         cost_usd: 0.0,
     };
-    let asked = Record::Asked { question: 7, call: "1:3".into() };
+    let asked = Record::Asked { question: 7, call: "1:3".into(), blocking: true };
     let mut dialogue =
         Dialogue::of(vec![Record::Start, Record::Mail(mail(1, "set up auth")), asking, asked]);
     assert!(dialogue.is_turn_open(), "its runner waits");
@@ -187,7 +187,7 @@ fn mail_in_the_result_of_a_call_stands_in_the_conversation() {
 
 #[test]
 fn a_question_is_known_by_the_call_that_asked_it() {
-    let asked = Record::Asked { question: 7, call: "1:4".to_owned() };
+    let asked = Record::Asked { question: 7, call: "1:4".to_owned(), blocking: true };
     let dialogue = Dialogue::of(vec![Record::Mail(mail(1, "set up auth")), asked]);
     assert_eq!((dialogue.asked_by("1:4"), dialogue.asked_by("1:5")), (Some(7), None));
 }
@@ -197,7 +197,7 @@ fn a_reply_to_a_question_is_no_request_of_its_own() {
     let reply = Mail { in_reply_to: Some(7), ..mail(8, "JWT") };
     let dialogue = Dialogue::of(vec![
         Record::Mail(mail(1, "set up auth")),
-        Record::Asked { question: 7, call: "1:4".to_owned() },
+        Record::Asked { question: 7, call: "1:4".to_owned(), blocking: true },
         Record::Mail(reply),
         Record::Mail(Mail { in_reply_to: Some(6), ..mail(9, "of something else") }),
     ]);
@@ -242,7 +242,7 @@ fn the_conversation_comes_back_with_every_call_answered_behind_it() {
 fn mail_of_agents_is_the_result_of_a_call_and_the_conversation_begins_with_a_user() {
     let labelled = Mail { label: Some("the wall".to_owned()), ..of_agent(2, "\"laid\"") };
     let dialogue = Dialogue::of(vec![Record::Mail(labelled)]);
-    let all = dialogue.messages();
+    let all = dialogue.messages(1_000);
     let [ChatMessage::User { content }, ChatMessage::Assistant { tool_calls, .. }, result] =
         all.as_slice()
     else {
@@ -303,7 +303,7 @@ fn what_was_paid_for_no_answer_counts_and_is_no_answer() {
     ]);
     assert_eq!((dialogue.spent().cost_usd, dialogue.spent().usage.output_tokens), (0.5, 5));
     let one = ChatMessage::User { content: "one".to_owned() };
-    assert_eq!(dialogue.messages(), [one]);
+    assert_eq!(dialogue.messages(1_000), [one]);
     assert!(dialogue.open_and_seen().is_empty(), "no model has seen the message");
 }
 

@@ -96,13 +96,19 @@ impl Session {
         }
         let (hub, who) = (std::sync::Arc::clone(&self.hub), self.who);
         let (opening, rests_until) = (self.opening, self.rests_until);
+        let to_store = self.assistant.as_ref().map(|assistant| assistant.mail_bytes());
+        let mail = async move {
+            match to_store {
+                Some(bytes) => hub.mail_to_store(who, bytes).await,
+                None => hub.mail_for_prompt(who).await,
+            }
+        };
+        let hub = std::sync::Arc::clone(&self.hub);
         self.wait = kind.map(|kind| Wait {
             kind,
             arrives: match kind {
                 Waits::ForPrompt => {
-                    Box::pin(
-                        async move { Arrived::ForPrompt(Box::new(hub.mail_for_prompt(who).await)) },
-                    )
+                    Box::pin(async move { Arrived::ForPrompt(Box::new(mail.await)) })
                 }
                 Waits::ForTurn => {
                     Box::pin(async move { Arrived::ForTurn(Box::new(hub.urgent_mail(who).await)) })
@@ -111,7 +117,7 @@ impl Session {
                     Box::pin(async move { Arrived::Urgent(Box::new(hub.urgent_mail(who).await)) })
                 }
                 Waits::AfterCut => Box::pin(async move {
-                    let mail = timeout(FOLLOWS, hub.mail_for_prompt(who)).await;
+                    let mail = timeout(FOLLOWS, mail).await;
                     mail.map_or(Arrived::NoneAfterCut, |mail| Arrived::ForPrompt(Box::new(mail)))
                 }),
                 Waits::ToOpen => Box::pin(async move {

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::receive::Batch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
-use super::{AGAIN, Session};
+use super::Session;
 use crate::assistant::{START, Served};
 use crate::conversation::{Activity, HubCall, TurnEnd};
 
@@ -17,6 +16,9 @@ use crate::conversation::{Activity, HubCall, TurnEnd};
 #[derive(Default)]
 pub(super) struct Serving {
     ids: HashSet<String>,
+    /// Calls that are answered as soon as they are kept: an earlier hub must be known to
+    /// have begun them.
+    new: Vec<HubCall>,
     tasks: JoinSet<(String, Served)>,
 }
 
@@ -67,8 +69,15 @@ impl Session {
             }
             return;
         }
-        self.serve(&call, false);
+        self.serving.new.push(call.clone());
         self.kept.calls.push(call);
+    }
+
+    /// Begins to answer the calls that have been kept.
+    pub(super) fn serve_new(&mut self) {
+        for call in std::mem::take(&mut self.serving.new) {
+            self.serve(&call, false);
+        }
     }
 
     /// Hands the answer to a call to the program.
@@ -95,7 +104,8 @@ impl Session {
     /// Answers again what an earlier hub left open.
     pub(super) async fn serve_again(&mut self) {
         for call in self.kept.calls.clone() {
-            if !self.serving.ids.contains(&call.id) {
+            let is_new = self.serving.new.iter().any(|new| new.id == call.id);
+            if !is_new && !self.serving.ids.contains(&call.id) {
                 self.serve(&call, true);
             }
         }
@@ -111,14 +121,9 @@ impl Session {
     /// stop.
     pub(super) async fn store_and_tell(&mut self, batch: Batch) {
         let Some(assistant) = self.assistant.clone() else { return };
-        match assistant.store_mail(batch).await {
-            Ok(()) if assistant.is_turn_open().await => self.tell_of_mail(),
-            Ok(()) => {}
-            // The mail has gone back, and is taken again.
-            Err(error) => {
-                tracing::warn!(who = %self.who, %error, "mail was not stored; it is tried again");
-                sleep(AGAIN).await;
-            }
+        assistant.store_mail(batch).await;
+        if assistant.is_turn_open().await {
+            self.tell_of_mail();
         }
     }
 

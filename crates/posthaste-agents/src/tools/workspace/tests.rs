@@ -157,6 +157,35 @@ fn what_belongs_to_the_hub_is_closed_within_the_working_directory_too() {
 }
 
 #[test]
+fn what_git_keeps_for_itself_is_read_and_never_written() {
+    let desk = Desk::new();
+    fs::create_dir(desk.at(".git")).expect("made");
+    fs::write(desk.at(".git/config"), "[core]\n").expect("written");
+    symlink(".git", desk.at("linked")).expect("linked");
+    assert_eq!(desk.read(".git/config").expect("read"), "[core]\n");
+    let of_git = [
+        ".git/config",
+        ".git/info/attributes",
+        "linked/config",
+        "linked/hooks/post-checkout",
+        "sub/.git",
+        "sub/.git/config",
+        "sub/.GIT/config",
+        "sub/../.git/config",
+    ];
+    for path in of_git {
+        let why = desk.write(path, "[core]\nfsmonitor = ./tool\n").expect_err(path);
+        assert!(why.contains("belongs to git"), "{path}: {why}");
+    }
+    let edit = json!({ "path": "linked/config", "old": "core", "new": "filter" });
+    let why = desk.call("edit_file", edit).expect_err("of git");
+    assert!(why.contains("belongs to git"), "{why}");
+    assert_eq!(desk.text(".git/config"), "[core]\n");
+    assert!(!desk.at("sub").exists() && !desk.at(".git/info").exists());
+    desk.write(".gitignore", "target\n").expect("the user's own");
+}
+
+#[test]
 fn a_worker_may_use_its_own_directory_in_the_data_folder_and_no_other_part_of_it() {
     let own = Desk::of("desk/.local/data/agents/a3f7b2c1/work", hub_in);
     own.write("notes/today", "fine").expect("written");
@@ -360,9 +389,11 @@ fn a_wrong_argument_is_named() {
 #[test]
 fn files_are_listed_and_searched_within_bounds() {
     let desk = Desk::new();
-    for path in ["a.rs", "b/c.rs", "b/d/e/f.rs", ".git/config", "target/x"] {
+    for path in ["a.rs", "b/c.rs", "b/d/e/f.rs", "target/x"] {
         desk.write(path, "fn main() {}\n").expect("written");
     }
+    fs::create_dir(desk.at(".git")).expect("made");
+    fs::write(desk.at(".git/config"), "fn main() {}\n").expect("written");
     let listed = desk.call("list_files", json!({})).expect("listed");
     assert_eq!(listed, "a.rs\nb/\nb/c.rs\nb/d/\nb/d/e/");
     let listed = desk.call("list_files", json!({ "path": "b", "depth": 1 })).expect("listed");

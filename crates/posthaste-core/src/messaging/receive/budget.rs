@@ -17,6 +17,8 @@ const WIDEST: usize = 4;
 pub enum Budget {
     /// Whole messages up to the limit of the hub; at least one.
     Whole,
+    /// Whole messages up to this number of bytes of bodies; at least one.
+    Bodies(usize),
     /// This number of characters of bodies.
     Chars(usize),
     /// This number of bytes of JSON text; `beside` counts the bytes of an entry apart
@@ -48,6 +50,7 @@ impl Budget {
         let most = limits.answer_messages;
         let (messages, bytes, clips) = match self {
             Self::Whole => (most, limits.answer_bytes, None),
+            Self::Bodies(bytes) => (most, bytes.min(limits.answer_bytes), None),
             Self::Chars(chars) => (most, chars.saturating_mul(WIDEST), Some(clips)),
             Self::Json { chars, .. } => (most.min(chars / BESIDE), chars, Some(clips)),
         };
@@ -58,7 +61,7 @@ impl Budget {
     /// whole.
     pub(crate) fn clip(self, body: &str) -> Option<Clip> {
         let (length, room, cost): (_, _, fn(char) -> usize) = match self {
-            Self::Whole => return None,
+            Self::Whole | Self::Bodies(_) => return None,
             Self::Chars(chars) => (body.chars().count(), chars, |_| 1),
             Self::Json { chars, .. } => (json_length(body), chars, json_cost),
         };
@@ -125,7 +128,9 @@ pub(super) fn fit(
         Entry { leased, crossed, clip: None }
     };
     let measure = match budget {
-        Budget::Whole => return (mail.into_iter().map(whole).collect(), Vec::new()),
+        Budget::Whole | Budget::Bodies(_) => {
+            return (mail.into_iter().map(whole).collect(), Vec::new());
+        }
         Budget::Chars(chars) => {
             let length = |body: &str| body.chars().count();
             Measure { chars, beside: |_| 0, length, cost: |_| 1 }

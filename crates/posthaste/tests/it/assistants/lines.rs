@@ -104,16 +104,25 @@ fn a_turn_that_is_cancelled_before_its_first_look_ends_all_the_same(runner: Runn
     assert_eq!(request["messages"][1], json!({ "role": "user", "content": "and now?" }));
 }
 
+/// A call of a tool with its result.
+fn round(id: &str, name: &str, content: &str) -> [Value; 2] {
+    let call = json!({ "id": id, "name": name, "arguments": {} });
+    [
+        json!({ "role": "assistant", "tool_calls": [call] }),
+        json!({ "role": "tool", "tool_call_id": id, "content": content }),
+    ]
+}
+
+/// The results of tools in a request.
+fn results(request: &Value) -> Vec<&str> {
+    let messages = request["messages"].as_array().expect("a list").iter();
+    let results = messages.filter(|message| message["role"] == "tool");
+    results.filter_map(|message| message["content"].as_str()).collect()
+}
+
 fn the_task_of_another_agent_is_not_left_out_of_a_long_conversation(runner: Runner) {
     // Each is longer than everything else, the prompt included.
     let long = "x".repeat(10_000);
-    let round = |id: &str, name: &str, content: &str| {
-        let call = json!({ "id": id, "name": name, "arguments": {} });
-        [
-            json!({ "role": "assistant", "tool_calls": [call] }),
-            json!({ "role": "tool", "tool_call_id": id, "content": content }),
-        ]
-    };
     let task = "Count every brick.".repeat(20);
     let notice = json!({ "role": "user", "content": "[posthaste] alice gives you a task." });
     let mut conversation = vec![notice];
@@ -124,16 +133,29 @@ fn the_task_of_another_agent_is_not_left_out_of_a_long_conversation(runner: Runn
     talk.answers("on_aggregate_service_context", json!({ "context_prompt": "" }));
     let request =
         talk.answers("on_llm_request", json!({ "role": "assistant", "content": "Done." }));
-    let contents: Vec<&str> = request["messages"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter(|message| message["role"] == "tool")
-        .filter_map(|message| message["content"].as_str())
-        .collect();
+    let contents = results(&request);
     assert_eq!(contents[0], task);
     assert_eq!(contents[1], "[posthaste] a result of 10000 characters was left out");
     assert_eq!(contents[2], long);
+}
+
+fn a_result_that_the_model_has_not_seen_stays_before_mail(runner: Runner) {
+    let long = "x".repeat(10_000);
+    let mut conversation = vec![json!({ "role": "user", "content": "mend it" })];
+    conversation.extend(round("b", "read", &long));
+    conversation.extend(round("mail_9", "check_inbox", "the bricks are here"));
+    let Some(mut talk) = Talk::start(runner, json!(conversation), 9_000) else { return };
+    talk.answers("on_aggregate_service_context", json!({ "context_prompt": "" }));
+    let request =
+        talk.answers("on_llm_request", json!({ "role": "assistant", "content": "Done." }));
+    assert_eq!(results(&request), [long.as_str(), "the bricks are here"]);
+}
+
+#[test]
+fn both_runners_keep_a_result_that_the_model_has_not_seen() {
+    for runner in [Runner::BuiltIn, Runner::Python] {
+        a_result_that_the_model_has_not_seen_stays_before_mail(runner);
+    }
 }
 
 #[test]

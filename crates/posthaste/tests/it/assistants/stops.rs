@@ -262,6 +262,35 @@ async fn an_assistant_that_is_stopped_for_good_does_not_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_assistant_whose_hub_was_killed_while_it_ended_it_is_ended_by_the_next_one() {
+    let mut stage = Stage::set(Runner::BuiltIn).await;
+    let helper = stage.assign("count");
+    let turn = stage.turn().await;
+    let note = stage.folder(&helper).join("dismissed");
+    stage.kill_the_hub_and_start_it_again_after(|| std::fs::write(note, "").expect("written"));
+    drop(turn);
+    stage.until_status(&helper, "stopped");
+    assert!(stage.is_quiet());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_assistant_that_waits_for_its_folder_can_be_stopped() {
+    let mut stage = Stage::set(Runner::BuiltIn).await;
+    let desk = stage.world.scratch().join("desk");
+    std::fs::create_dir(&desk).expect("made");
+    let helper = stage.assign_in(&desk, "count");
+    let turn = stage.turn().await;
+    stage.stop_the_hub_and_start_it_again_after(|| {
+        std::fs::remove_dir(&desk).expect("removed");
+    });
+    drop(turn);
+    eventually(|| stage.warnings().contains("a worker cannot go on yet"));
+    stage.world.say(&["stop", &helper.id]);
+    stage.until_status(&helper, "stopped");
+    assert!(stage.is_quiet());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_mail_does_not_answer_a_question_of_before_the_stop() {
     let mut stage = Stage::set(Runner::BuiltIn).await;
     stage.world.say(&["join", "bob"]);

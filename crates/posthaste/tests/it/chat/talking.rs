@@ -210,6 +210,68 @@ async fn a_long_task_reaches_the_model_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_messages_to_an_idle_agent_and_a_long_answer_reach_the_model_whole() {
+    let mut stage = Stage::set().await;
+    let long = |end: &str| format!("{} {end}", "long ".repeat(10_000));
+    let who = stage.starts(Some(&long("first"))).await;
+    let turn = stage.turn().await;
+    assert_eq!(of_user(&turn), [long("first")]);
+    turn.say("Read.");
+    stage.until_idle(&who).await;
+    stage.sends(&who, &long("second")).await;
+    let turn = stage.turn().await;
+    assert_eq!(of_user(&turn)[1], long("second"));
+    turn.call("askUser", json!({ "question": "And then?" }));
+    stage.hears(&who, "And then?").await;
+    stage.say(&who, &long("answer")).await;
+    let turn = stage.turn().await;
+    assert_eq!(turn.result(), long("answer"));
+    turn.say("Read.");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_message_that_fits_no_request_the_model_reads_the_rest_by_a_tool() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(None).await;
+    // `runner.message_chars` is 120,000.
+    let text = format!("{}{}", "a".repeat(120_000), "the end");
+    let seq = stage.sends(&who, &text).await;
+    let turn = stage.turn().await;
+    let shown = of_user(&turn).remove(0);
+    let (begin, note) = shown.split_at(120_000);
+    assert_eq!(begin, "a".repeat(120_000));
+    let how = format!("read_messages(id={seq}, offset=120000)");
+    assert!(note.contains("120007 characters") && note.contains(&how), "{note}");
+    turn.call("read_messages", json!({ "id": seq, "offset": 120_000 }));
+    let turn = stage.turn().await;
+    assert!(turn.result().contains("the end"), "{}", turn.result());
+    turn.say("Read.");
+    // The window shows it whole.
+    stage.hears(&who, &text).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_mail_than_one_request_takes_comes_in_several_and_ends_no_assistant() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(Some("Wait.")).await;
+    let turn = stage.turn().await;
+    for n in 0..6 {
+        stage.sends(&who, &format!("{n} {}", "x".repeat(1_000_000))).await;
+    }
+    turn.call("whoami", json!({}));
+    for n in 0..6 {
+        let turn = stage.turn().await;
+        let last = of_user(&turn).pop().expect("a message");
+        assert!(last.starts_with(&format!("{n} xxx")), "{}", &last[..10]);
+        match n {
+            5 => turn.say("Read."),
+            _ => turn.call("whoami", json!({})),
+        }
+    }
+    stage.hears(&who, "Read.").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mail_that_a_killed_hub_had_stored_at_the_last_look_is_read() {
     let mut stage = Stage::set().await;
     let Some(python) = python() else { return };
