@@ -10,6 +10,11 @@ use crate::protocol::{ChatMessage, MAIL};
 pub const NOTICE: &str = "[posthaste] Older messages of this conversation were left out, \
                           because it has grown too long.";
 
+/// Number of characters of a result that stay in any case.
+const LEAST: usize = 500;
+/// Number of characters that the note about a cut takes at most.
+const CUT_NOTE: usize = 60;
+
 /// Returns the messages with at most `limit` characters, if that can be done.
 ///
 /// It leaves out, each time the oldest first and no more than needed:
@@ -18,13 +23,16 @@ pub const NOTICE: &str = "[posthaste] Older messages of this conversation were l
 ///    length stands, but not those of mail;
 /// 2. whole rounds before `last_round`: an answer of the model with the results of its
 ///    calls, or mail of other agents, but not the task with which the conversation begins;
-/// 3. messages of the user before `last_round`, but never the last one, and the first one
-///    only if nothing else is left.
+///    and with them the messages of the user before the last answer in words, which have
+///    been answered;
+/// 3. other messages of the user before `last_round`, but never the last one, and the first
+///    one only if nothing else is left;
+/// 4. the ends of tool results from `last_round` on, of each beyond the same length.
 ///
 /// The messages from `last_round` on are what the model has not seen yet and its own answer
-/// before that. They stay, and so does `system`, even if they are too long: the provider of
-/// the model then says so. Every call keeps its result directly behind it, provided that
-/// this is so in `messages`.
+/// before that. Apart from such ends they stay, and so does `system`, even if they are too
+/// long: the provider of the model then says so. Every call keeps its result directly behind
+/// it, provided that this is so in `messages`.
 pub fn fit(messages: &[ChatMessage], limit: usize, last_round: usize) -> Vec<ChatMessage> {
     let mut fitted = messages.to_vec();
     let mut total: usize = fitted.iter().map(length).sum();
@@ -54,18 +62,26 @@ pub fn fit(messages: &[ChatMessage], limit: usize, last_round: usize) -> Vec<Cha
     let first_user = fitted.iter().position(is_user);
     // The task of another agent is mail directly behind the notice of it.
     let task = first_user.map(|at| at + 1).filter(|at| fitted.get(*at).is_some_and(is_mail));
-    for (at, message) in fitted.iter().enumerate().take(last_round) {
+    let until = fitted.len().min(last_round);
+    let answered = fitted[..(until + 1).min(fitted.len())].iter().rposition(is_in_words);
+    let is_answered = |at| answered.is_some_and(|answer| at < answer) && Some(at) != last_user;
+    for (at, message) in fitted.iter().enumerate().take(until) {
         if total <= limit {
             break;
         }
-        if matches!(message, ChatMessage::Assistant { .. }) && Some(at) != task {
-            for place in at..end_of_round(&fitted, at) {
-                stays[place] = false;
-                total -= lengths[place];
-            }
+        let end = match message {
+            ChatMessage::Assistant { .. } if Some(at) != task => end_of_round(&fitted, at),
+            ChatMessage::User { .. } if is_answered(at) && Some(at + 1) != task => at + 1,
+            _ => continue,
+        };
+        for place in at..end {
+            stays[place] = false;
+            total -= lengths[place];
         }
     }
-    let of_user = (0..fitted.len().min(last_round)).filter(|at| is_user(&fitted[*at]));
+    let of_user = (0..until).filter(|at| stays[*at] && is_user(&fitted[*at]));
+    let of_user: Vec<usize> = of_user.collect();
+    let of_user = of_user.into_iter();
     let first_last = of_user.clone().skip(1).chain(of_user.take(1).filter(|_| task.is_none()));
     for at in first_last.filter(|at| Some(*at) != last_user) {
         if total <= limit {
@@ -73,6 +89,9 @@ pub fn fit(messages: &[ChatMessage], limit: usize, last_round: usize) -> Vec<Cha
         }
         stays[at] = false;
         total -= lengths[at];
+    }
+    if total > limit {
+        cut_results(&mut fitted[until..], total - limit);
     }
     if stays.iter().all(|stays| *stays) {
         return fitted;
@@ -83,6 +102,36 @@ pub fn fit(messages: &[ChatMessage], limit: usize, last_round: usize) -> Vec<Cha
     let place = after_system.count();
     fitted.insert(place, ChatMessage::User { content: NOTICE.to_owned() });
     fitted
+}
+
+/// Cuts the results of tools at the same length, to save so many characters.
+fn cut_results(messages: &mut [ChatMessage], over: usize) {
+    let mut results: Vec<&mut String> = messages
+        .iter_mut()
+        .filter_map(|message| match message {
+            ChatMessage::Tool { tool_call_id, content } if !tool_call_id.starts_with(MAIL) => {
+                Some(content)
+            }
+            _ => None,
+        })
+        .collect();
+    let lengths: Vec<usize> = results.iter().map(|text| text.chars().count()).collect();
+    let room = lengths.iter().sum::<usize>().saturating_sub(over);
+    let most = (room / results.len().max(1)).saturating_sub(CUT_NOTE).max(LEAST);
+    for (text, length) in results.iter_mut().zip(lengths) {
+        let left = length.saturating_sub(most);
+        if left > CUT_NOTE
+            && let Some((end, _)) = text.char_indices().nth(most)
+        {
+            text.truncate(end);
+            text.push_str(&format!("\n[posthaste] {left} more characters were left out"));
+        }
+    }
+}
+
+/// Returns whether a message is an answer in words, with which the model ended its work.
+fn is_in_words(message: &ChatMessage) -> bool {
+    matches!(message, ChatMessage::Assistant { tool_calls, .. } if tool_calls.is_empty())
 }
 
 fn is_user(message: &ChatMessage) -> bool {

@@ -100,6 +100,39 @@ fn what_the_model_has_not_seen_yet_stays_also_if_it_is_too_long() {
     );
 }
 
+#[test]
+fn requests_go_with_their_answers_and_no_answered_one_stays_alone() {
+    let long = |text: &str| format!("{text} {}", "x".repeat(500));
+    let messages = [
+        system(),
+        user(&long("one")),
+        says(&long("the answer to one")),
+        user(&long("two")),
+        says(&long("the answer to two")),
+        user("three"),
+        says("the answer to three"),
+        user("four"),
+    ];
+    let rest = [&[system(), user(NOTICE)], &messages[5..]].concat();
+    assert_eq!(fit(&messages, total(&rest), 6), rest);
+}
+
+#[test]
+fn many_long_results_that_the_model_has_not_seen_are_cut_alike() {
+    let text = "x".repeat(16_000);
+    let ids: Vec<String> = (0..40).map(|n| format!("call{n}")).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let mut messages = vec![system(), user("mend it"), calls(&ids)];
+    messages.extend(ids.iter().map(|id| result(id, &text)));
+    messages.push(result("short", "one"));
+    let fitted = fit(&messages, 100_000, 2);
+    assert!(total(&fitted) <= 100_000, "{}", total(&fitted));
+    assert_eq!(fitted.last(), Some(&result("short", "one")));
+    let ChatMessage::Tool { content, .. } = &fitted[fitted.len() - 2] else { panic!("a result") };
+    assert!(content.contains("more characters were left out"), "{content}");
+    assert!(content.starts_with(&"x".repeat(2_000)));
+}
+
 /// A task of another agent, as the hub shows it, and a round of work on it.
 fn task() -> Vec<ChatMessage> {
     let text = "x".repeat(500);
@@ -137,7 +170,7 @@ fn the_task_of_another_agent_stays_whole_and_other_mail_goes_as_rounds_do() {
 fn an_answer_in_words_is_a_round_too() {
     let long = "x".repeat(500);
     let messages = [system(), user("hi"), says(&long), user("what?")];
-    let rest = [system(), user(NOTICE), user("hi"), user("what?")];
+    let rest = [system(), user(NOTICE), user("what?")];
     assert_eq!(fit(&messages, 300, messages.len()), rest);
 }
 
