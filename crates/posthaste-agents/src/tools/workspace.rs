@@ -218,7 +218,12 @@ impl Workspace {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         // Never waits for the other end of a pipe.
         let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        inside::open(&root, path, flags)
+        let open = inside::open(&root, path, flags)?;
+        match inside::place_of(&open)? {
+            // A link that was changed at the very moment leads elsewhere than its name did.
+            Some(place) => self.not_the_hubs(&place).map(|()| open),
+            None => Ok(open),
+        }
     }
 
     /// Returns the content of a regular file, at most so many bytes.

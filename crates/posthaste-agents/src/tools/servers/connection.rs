@@ -14,6 +14,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, Peer, RunningService, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, RoleClient, ServiceExt};
 use serde_json::{Map, Value};
@@ -34,6 +35,9 @@ use crate::tools::trees::Tree;
 const MOST_TOOLS: usize = 500;
 /// Number of pages in which a server may list its tools.
 const MOST_PAGES: usize = 100;
+/// The longest line of a server's stdout that is read. The transport says nothing of a
+/// longer one, so the call that it answers ends by its time-out.
+const LINE: usize = 64 << 20;
 /// Number of bytes of a server's stderr that are kept.
 const STDERR: usize = 4 * 1024;
 /// Number of characters of its stderr that a note shows.
@@ -165,7 +169,8 @@ impl Connection {
                 tokio::spawn(stderr.clone().read(tree.stderr.take()));
                 let ways = tree.stdout.take().zip(tree.stdin.take());
                 let ways = ways.ok_or_else(|| "has no stdin and stdout".to_owned())?;
-                match client.serve(ways).await {
+                let ways = AsyncRwTransport::new_client(ways.0, ways.1);
+                match client.serve(ways.with_max_line_length(LINE)).await {
                     Ok(service) => (service, Some(tree), Secrets::default()),
                     Err(_) => {
                         let stop = tree.stop();
@@ -248,7 +253,8 @@ impl Connection {
             ServiceError::TransportSend(_) => {
                 return Err(format!("did not take the call: {said}. {UNKNOWN}"));
             }
-            _ => return Err(format!("refused the call: {said}")),
+            ServiceError::McpError(_) => return Err(format!("refused the call: {said}")),
+            _ => return Err(format!("answered with no result of a call: {said}. {UNKNOWN}")),
         }
         self.broken.cancel();
         let _ = timeout(REASON, self.over.cancelled()).await;

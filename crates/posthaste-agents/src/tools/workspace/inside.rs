@@ -30,6 +30,23 @@ pub(super) fn open(root: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd
     part_by_part(root, path, flags)
 }
 
+/// Returns where an open file stands, if the system tells. What it tells of its processes,
+/// their variables among it, is no file of anybody's.
+#[cfg(target_os = "linux")]
+pub(super) fn place_of(open: &OwnedFd) -> Result<Option<std::path::PathBuf>, String> {
+    use std::os::fd::AsRawFd;
+    let system = rustix::fs::fstatfs(open).map_err(|error| error.to_string())?;
+    if system.f_type == rustix::fs::PROC_SUPER_MAGIC {
+        return Err("what the system tells of its processes is closed".to_owned());
+    }
+    Ok(std::fs::read_link(format!("/proc/self/fd/{}", open.as_raw_fd())).ok())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn place_of(_: &OwnedFd) -> Result<Option<std::path::PathBuf>, String> {
+    Ok(None)
+}
+
 /// Opens a path of which no part is a symbolic link.
 fn part_by_part(root: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, String> {
     let wrong = |error: Errno| match error {

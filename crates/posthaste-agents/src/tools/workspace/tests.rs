@@ -416,15 +416,56 @@ fn files_are_listed_and_searched_within_bounds() {
 #[test]
 fn a_file_that_cannot_be_read_or_written_is_named_with_the_reason() {
     // Nobody may make a file there, not even root.
-    let workspace = Workspace::new("/proc/self".into(), HubFiles::default(), 0o022, 1_000);
+    let workspace = Workspace::new("/sys".into(), HubFiles::default(), 0o022, 1_000);
     let call = |tool: &str, arguments: Value| {
         let Value::Object(arguments) = arguments else { panic!("an object") };
         workspace.call(tool, arguments, &CancellationToken::new()).expect_err(tool)
     };
-    let why = call("write_file", json!({ "path": "attr/mine", "content": "x" }));
-    assert!(why.contains("attr/mine: "), "{why}");
+    let why = call("write_file", json!({ "path": "kernel/mine", "content": "x" }));
+    assert!(why.contains("kernel/mine: "), "{why}");
     let why = call("write_file", json!({ "path": "new/mine", "content": "x" }));
     assert!(why.contains("new: "), "{why}");
-    let why = call("read_file", json!({ "path": "mem" }));
-    assert!(why.contains("mem: "), "{why}");
+    let why = call("read_file", json!({ "path": "missing" }));
+    assert!(why.contains("missing: "), "{why}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_system_tells_of_its_processes_is_closed() {
+    for (root, path) in
+        [("/", "proc/self/environ"), ("/proc/self", "environ"), ("/proc", "version")]
+    {
+        let data = PathBuf::from("/nowhere/data");
+        let hub = HubFiles { agents: data.join("agents"), data, keys: Vec::new() };
+        let workspace = Workspace::new(root.into(), hub, 0o022, 1_000);
+        let arguments = Map::from_iter([("path".to_owned(), path.into())]);
+        let read = workspace.call("read_file", arguments, &CancellationToken::new());
+        let why = read.expect_err(path);
+        assert!(why.contains("processes is closed"), "{root} {path}: {why}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_link_that_is_changed_at_the_moment_does_not_open_the_files_of_the_hub() {
+    let desk = Desk::of("desk", hub_in);
+    fs::create_dir(desk.at("real")).expect("made");
+    fs::write(desk.at("real/operator.token"), "mine").expect("written");
+    symlink("real", desk.at("link")).expect("linked");
+    symlink(".local/data", desk.at("other")).expect("linked");
+    let (link, other) = (desk.at("link"), desk.at("other"));
+    std::thread::scope(|scope| {
+        let swaps = scope.spawn(|| {
+            for _ in 0..4_000 {
+                let swap = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(CWD, &link, CWD, &other, swap).expect("swapped");
+            }
+        });
+        while !swaps.is_finished() {
+            let read = desk.read("link/operator.token");
+            assert!(read.as_ref().is_ok_and(|text| text == "mine\n") || read.is_err(), "{read:?}");
+            let _ = desk.write("link/new", "mine");
+        }
+    });
+    assert!(!desk.at(".local/data/new").exists());
 }
