@@ -94,6 +94,8 @@ pub(super) struct Session {
     opening: Duration,
     /// The rest after a failed turn.
     retry_after: Duration,
+    /// The time in which a runner ends by itself.
+    grace: Duration,
 }
 
 /// What the end of a worker means for its conversation.
@@ -156,7 +158,8 @@ impl Session {
     fn of(hub: &Arc<Hub>, who: InstanceId, kept: Kept, place: Place) -> Option<Self> {
         let driver = drivers::named(&kept.driver)?;
         let talk = driver.resume(&kept.state)?;
-        let Place { folder, stop, transcript_bytes, opening, retry_after, tmux, workshop } = place;
+        let Place { folder, stop, transcript_bytes, opening, retry_after, grace, tmux, workshop } =
+            place;
         let transcript = Transcript::open(folder.path(), transcript_bytes, kept.heard);
         let transcript = Arc::new(transcript);
         let assistant = match talk.stores_mail() {
@@ -193,6 +196,7 @@ impl Session {
             screen: None,
             opening,
             retry_after,
+            grace,
         })
     }
 
@@ -252,6 +256,10 @@ impl Session {
         link.send(&Frame::Read { from: self.kept.heard });
         self.save_and_send(&mut link).await;
         loop {
+            if self.stop.is_asked() {
+                // It is about to be ended, and is not heard any more.
+                return std::future::pending().await;
+            }
             self.prompt_with_what_is_held();
             self.save_and_send(&mut link).await;
             self.choose_wait();
@@ -354,19 +362,20 @@ impl Session {
     }
 
     fn write(&mut self, bytes: Vec<u8>) {
+        // All of it is written down again with each step.
+        if self.kept.unsent.len() > UNREAD {
+            self.stop.fail(&format!("its program has not read the last {UNREAD} lines for it"));
+            return;
+        }
         let text = match String::from_utf8(bytes) {
             Ok(text) => text,
             Err(e) => String::from_utf8_lossy(e.as_bytes()).into_owned(),
         };
         self.kept.unsent.push(Piece::plain(text));
-        // All of it is written down again with each step.
-        if self.kept.unsent.len() > UNREAD {
-            self.stop.fail(&format!("its program has not read the last {UNREAD} lines for it"));
-        }
     }
 
-    /// Ends the calls of an assistant that the next hub starts again.
-    pub(super) async fn pause(mut self) {
+    /// Ends the calls of an assistant whose runner has ended.
+    pub(super) async fn end_calls(&mut self) {
         (self.wait, self.urgent) = (None, None);
         self.serving.end().await;
     }
@@ -374,9 +383,8 @@ impl Session {
     /// Hears the output that no hub had confirmed when the worker ended, and says what the
     /// end means.
     pub(super) async fn finish(mut self) -> SessionEnd {
-        (self.wait, self.urgent) = (None, None);
         // The calls of a runner that has ended are not answered any more, nor begun.
-        self.serving.end().await;
+        self.end_calls().await;
         self.assistant = None;
         if let Ok((from, bytes)) = self.folder.rest() {
             self.go_back(from);
@@ -396,7 +404,11 @@ impl Session {
         let in_turn = match self.kept.terminal {
             // A person may have been at work in it.
             true => !self.kept.prompts.is_empty() || self.kept.task.is_some(),
-            false => self.talk.activity() == Activity::Busy || self.kept.task.is_some(),
+            false => match self.talk.activity() {
+                Activity::Busy => true,
+                Activity::Starting if self.talk.stores_mail() => true,
+                _ => self.kept.task.is_some(),
+            },
         };
         self.kept.state = self.talk.state();
         if let Err(error) = self.kept.write(&self.folder) {
@@ -456,6 +468,7 @@ pub(super) struct Place {
     pub(super) transcript_bytes: u64,
     /// The time that the program may take until it can take its task.
     pub(super) opening: Duration,
+    pub(super) grace: Duration,
     /// The rest after a failed turn.
     pub(super) retry_after: Duration,
     /// tmux, if this machine has it.

@@ -73,13 +73,13 @@ impl Shared {
     }
 
     fn session_place(&self, folder: &Folder, stop: &Arc<Stop>) -> Place {
-        let AgentsConfig { output_bytes: transcript_bytes, opening, retry_after, .. } =
+        let AgentsConfig { output_bytes: transcript_bytes, opening, retry_after, grace, .. } =
             self.config.agents;
         // A terminal that was found again is tried to be reached until tmux is there.
         let tmux = self.tmux().ok();
         let (folder, stop) = (folder.clone(), Arc::clone(stop));
         let workshop = Arc::clone(&self.workshop);
-        Place { folder, stop, transcript_bytes, opening, retry_after, tmux, workshop }
+        Place { folder, stop, transcript_bytes, opening, retry_after, grace, tmux, workshop }
     }
 
     pub(super) fn check(&self, job: &Job) -> Result<Way, LaunchError> {

@@ -135,7 +135,10 @@ impl Watch {
             () = shared.closing.cancelled() => match shared.config.agents.shutdown {
                 AtShutdown::Stop if !stop.is_asked() && self.pauses(session.as_ref()) => {
                     self.end_keeper().await;
-                    return self.pause(session).await;
+                    if let Some(session) = &mut session {
+                        session.end_calls().await;
+                    }
+                    return self.pause().await;
                 }
                 AtShutdown::Stop => {
                     stop.ask(HUB_STOPPED);
@@ -145,8 +148,11 @@ impl Watch {
                 AtShutdown::Leave => return,
             },
         }
-        if is_assistant(session.as_ref()) && self.ends_with_hub().await {
-            return self.pause(session).await;
+        if let Some(session) = session.as_mut().filter(|session| session.assistant.is_some()) {
+            session.end_calls().await;
+            if self.ends_with_hub().await {
+                return self.pause().await;
+            }
         }
         end_remains(&self.folder, &shared.home(self.worker.id)).await;
         let mut outcome = outcome::of(&shared, &self.worker, &self.folder, stop.why()).await;
@@ -156,7 +162,8 @@ impl Watch {
         match session {
             Some(session) => {
                 let (driver, most) = (session.driver, shared.config.agents.tail_chars);
-                let end = session.finish().await;
+                let mut end = session.finish().await;
+                end.in_turn &= !stop.is_done();
                 outcome::of_session(
                     &mut outcome,
                     &self.folder,
@@ -197,11 +204,8 @@ impl Watch {
     }
 
     /// Leaves an assistant whose keeper has ended to the next hub.
-    async fn pause(&mut self, session: Option<Session>) {
+    async fn pause(&mut self) {
         end_remains(&self.folder, &self.shared.home(self.worker.id)).await;
-        if let Some(session) = session {
-            session.pause().await;
-        }
     }
 
     /// Ends the worker for good.

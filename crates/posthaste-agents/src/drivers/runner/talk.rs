@@ -80,6 +80,9 @@ impl Talk {
             let why = "answer `start` first";
             return vec![Self::fault(id, protocol::NO_REQUEST, why)];
         }
+        if self.phase == Phase::Ending {
+            return vec![Self::fault(id, protocol::NO_REQUEST, "your only turn is over: end")];
+        }
         if self.cancelled && method != "on_finish" {
             return vec![Self::fault(id, protocol::CANCELLED, "the turn was cancelled")];
         }

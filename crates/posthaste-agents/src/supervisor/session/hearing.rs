@@ -43,6 +43,9 @@ impl Session {
         let known = usize::try_from(have.saturating_sub(at)).unwrap_or(usize::MAX);
         let mut rest = bytes.get(known..).unwrap_or_default();
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            if self.assistant.is_some() && self.stop.is_asked() {
+                return;
+            }
             self.line.extend(&rest[..end]);
             rest = &rest[end + 1..];
             let line = std::mem::take(&mut self.line);

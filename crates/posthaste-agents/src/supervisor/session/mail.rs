@@ -44,6 +44,8 @@ enum Waits {
     ToOpen,
     /// The end of the rest after a failed turn.
     ToRest,
+    /// The end of the time in which a runner that has finished ends by itself.
+    ToEnd,
 }
 
 pub(super) enum Arrived {
@@ -53,6 +55,7 @@ pub(super) enum Arrived {
     NoneAfterCut,
     NotOpened,
     Rested,
+    StillThere,
 }
 
 /// Completes when mail has arrived.
@@ -73,6 +76,7 @@ impl Session {
             // It may wait for a person, who has no deadline.
             Activity::Starting if self.talk.stores_mail() => Some(Waits::ToOpen),
             Activity::Starting if self.kept.task.is_some() && !asks => Some(Waits::ToOpen),
+            Activity::Ending if self.talk.stores_mail() => Some(Waits::ToEnd),
             Activity::Starting | Activity::Ending => None,
             _ if self.kept.task.is_some() => None,
             Activity::Idle if self.rests_until.is_some() => Some(Waits::ToRest),
@@ -95,7 +99,7 @@ impl Session {
             return;
         }
         let (hub, who) = (std::sync::Arc::clone(&self.hub), self.who);
-        let (opening, rests_until) = (self.opening, self.rests_until);
+        let (opening, rests_until, grace) = (self.opening, self.rests_until, self.grace);
         let to_store = self.assistant.as_ref().map(|assistant| assistant.mail_bytes());
         let mail = async move {
             match to_store {
@@ -119,6 +123,10 @@ impl Session {
                 Waits::AfterCut => Box::pin(async move {
                     let mail = timeout(FOLLOWS, mail).await;
                     mail.map_or(Arrived::NoneAfterCut, |mail| Arrived::ForPrompt(Box::new(mail)))
+                }),
+                Waits::ToEnd => Box::pin(async move {
+                    sleep(grace).await;
+                    Arrived::StillThere
                 }),
                 Waits::ToOpen => Box::pin(async move {
                     sleep(opening).await;
@@ -169,6 +177,7 @@ impl Session {
             Arrived::NoneAfterCut => self.go_on(),
             Arrived::NotOpened => self.fail_to_open(),
             Arrived::Rested => self.rests_until = None,
+            Arrived::StillThere => self.stop.finish("its turn had ended"),
         }
     }
 

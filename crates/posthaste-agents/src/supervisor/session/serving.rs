@@ -1,14 +1,17 @@
 //! Answering the calls of a runner.
 
 use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::receive::Batch;
+use posthaste_runner::protocol::MODEL_FAILED;
 use tokio::task::JoinSet;
 
 use super::Session;
-use crate::assistant::{START, Served};
+use crate::assistant::{Fault, START, Served};
 use crate::conversation::{Activity, HubCall, TurnEnd};
 
 /// The calls that are being answered. Each is a task of its own, so that it goes on while
@@ -25,7 +28,14 @@ pub(super) struct Serving {
 impl Serving {
     fn add(&mut self, id: String, work: impl Future<Output = Served> + Send + 'static) {
         self.ids.insert(id.clone());
-        self.tasks.spawn(async move { (id, work.await) });
+        // A fault of ours fails the call, and not everything that waits for it.
+        let work = AssertUnwindSafe(work).catch_unwind();
+        self.tasks.spawn(async move {
+            let served = work.await.unwrap_or_else(|_| {
+                Err(Fault::new(MODEL_FAILED, "a fault in the hub: its log says more")).into()
+            });
+            (id, served)
+        });
     }
 
     /// Ends all calls without an answer.
@@ -37,11 +47,8 @@ impl Serving {
     pub(super) async fn next(&mut self) -> (String, Served) {
         match self.tasks.join_next().await {
             Some(Ok(served)) => served,
-            Some(Err(error)) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => std::future::pending().await,
-            },
-            None => std::future::pending().await,
+            // It was ended, or there is none.
+            Some(Err(_)) | None => std::future::pending().await,
         }
     }
 }
@@ -183,5 +190,15 @@ mod tests {
         is_done.await.expect("it was done");
         let (id, served) = serving.next().await;
         assert_eq!((id.as_str(), served.reply), ("1", Ok(serde_json::Value::Null)));
+    }
+
+    #[tokio::test]
+    async fn a_fault_in_a_call_is_its_answer() {
+        let mut serving = Serving::default();
+        serving.add("1".to_owned(), async { panic!("a fault") });
+        let (id, served) = serving.next().await;
+        let fault = served.reply.expect_err("a fault");
+        assert_eq!((id.as_str(), fault.code), ("1", MODEL_FAILED));
+        assert!(fault.message.contains("its log says more"), "{}", fault.message);
     }
 }

@@ -21,7 +21,8 @@ write(id=start["id"], result={})
 const FINISH: &str = "\ncall(900, 'on_finish', result=json.dumps(seen))\nread()\n";
 
 async fn play(program: &str) -> (Stage, Assistant) {
-    let stage = Stage::set_with(Runner::BuiltIn, "[agents]\nopening = \"3s\"\n").await;
+    let stage =
+        Stage::set_with(Runner::BuiltIn, "[agents]\nopening = \"3s\"\ngrace = \"1s\"\n").await;
     stage.world.say(&["join", "alice"]);
     let config = json!({ "model": "play", "command": ["python3", "-c", program] });
     stage.profile_with("odd", "You are odd.", &config);
@@ -119,6 +120,24 @@ async fn a_runner_that_ends_in_mid_turn_fails_with_its_last_words() {
     let program = format!("{BEGIN}\nsys.exit('no bricks left')");
     let why = fails(&program).await;
     assert!(why.contains("exit code 1") && why.contains("no bricks left"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_that_ends_before_it_takes_start_fails_also_without_an_error() {
+    let why = fails("import sys\nsys.stdin.readline()\nsys.exit(0)").await;
+    assert!(why.contains("it ended in the middle of its turn, or before"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_that_has_reported_and_stays_is_ended_and_cannot_say_more() {
+    let later = "call(901, 'on_finish', result='more')\nimport time; time.sleep(600)";
+    let program = format!("{BEGIN}\ncall(900, 'on_finish', result='done')\nread()\n{later}");
+    let (stage, odd) = play(&program).await;
+    let report = stage.world.json(&["inbox", "--as", "alice", "--timeout", "60"]);
+    assert_eq!(report["messages"][0]["message"], "done", "{report}");
+    stage.until_status(&odd, "finished");
+    let inbox = stage.world.run(&["inbox", "--as", "alice", "--timeout", "0"]);
+    assert_eq!(inbox.code, Some(7), "there is one report: {inbox:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
