@@ -147,6 +147,11 @@ def work(prompt, limit):
             talk.extend(finish.get("messages", []))
 
 
+def give_up(**why):
+    """Ends the turn without a result; the model will read that."""
+    talk.extend(call("on_finish", tries=2, ending=True, **why).get("messages", []))
+
+
 def main():
     global thread_id, cancelled
     while (line := read() or sys.exit()).get("method") != "start":
@@ -164,9 +169,9 @@ def main():
         except Cancelled:
             has_turn = True  # to the hub it began with the mail
             close_calls("cancelled")
-            call("on_finish", tries=2, ending=True, cancelled=True)
+            give_up(cancelled=True)
         except Refused as reason:
-            call("on_finish", tries=2, ending=True, failed=str(reason))
+            give_up(failed=str(reason))
         if has_turn and not start.get("stay"):
             return
         has_turn, cancelled = False, False

@@ -267,11 +267,14 @@ impl Assistant {
     async fn keep_mail(&self, state: &mut State, batch: Batch) {
         let all: Vec<Mail> = batch.mail.iter().map(Mail::of).collect();
         let seqs: Vec<u64> = all.iter().map(|mail| mail.seq).collect();
-        let new: Vec<Mail> =
+        let mut new: Vec<Mail> =
             all.into_iter().filter(|mail| !state.dialogue.has_mail(mail.seq)).collect();
         if !state.dialogue.is_turn_open() && !new.is_empty() {
             state.began = Instant::now();
             *self.cancel.lock() = CancellationToken::new();
+        }
+        for mail in &mut new {
+            mail.question = state.dialogue.asked_beside(mail).map(str::to_owned);
         }
         for mail in &new {
             self.tell(TranscriptKind::Prompt, &mail.text);

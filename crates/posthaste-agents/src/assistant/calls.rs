@@ -166,6 +166,7 @@ impl Assistant {
             label: None,
             in_reply_to: None,
             urgent: false,
+            question: None,
         }
     }
 

@@ -100,6 +100,33 @@ impl Dialogue {
         self.turn().iter().any(is_step) && !self.waits_for_answer()
     }
 
+    /// Returns the question that a message answers, if nothing waited for the answer: it
+    /// comes without a call that it would be the result of.
+    pub(crate) fn asked_beside(&self, mail: &Mail) -> Option<&str> {
+        let answered = mail.in_reply_to?;
+        self.records.iter().rev().find_map(|record| match record {
+            Record::Asked { question, blocking: false, text, .. } if *question == answered => {
+                Some(text.as_str())
+            }
+            _ => None,
+        })
+    }
+
+    /// Returns the answer of the model, with its call, that was held back by a reminder of
+    /// what is open.
+    pub(crate) fn held_back(&self) -> Option<(String, String)> {
+        let turn = self.turn();
+        let at = turn.iter().rposition(|record| matches!(record, Record::Notice { .. }))?;
+        match turn[..at].iter().rfind(|record| matches!(record, Record::Model { .. }))? {
+            Record::Model { call, content: Some(text), tool_calls, .. }
+                if tool_calls.is_empty() && !text.trim().is_empty() =>
+            {
+                Some((call.clone(), text.clone()))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns whether the last step is a question that blocks, and whose runner has ended:
     /// the answer comes as a message to the next one. Other mail waits with it.
     pub(crate) fn waits_for_answer(&self) -> bool {
@@ -254,6 +281,7 @@ impl Dialogue {
                     all.push(ChatMessage::Tool { tool_call_id, content: text.clone() });
                 }
                 Record::Notice { text, .. } => all.push(notice(text)),
+                Record::Finish { failed: Some(why), .. } => all.push(cut_short(why)),
                 Record::Asked { .. } => unanswered.answer = Some(ANSWER_COMES.to_owned()),
                 Record::Answered { text, .. } => unanswered.answer = Some(text.clone()),
                 Record::Start
@@ -367,6 +395,15 @@ impl Dialogue {
 
 fn is_of_human(record: &Record) -> bool {
     matches!(record, Record::Mail(mail) if mail.human)
+}
+
+/// Returns the notice to the model of a turn that ended without its answer.
+pub(crate) fn cut_short(why: &str) -> ChatMessage {
+    let why = crate::conversation::one_line(why.lines().next().unwrap_or_default(), 200);
+    notice(&format!(
+        "The turn ended here without an answer, and the user knows: {why}. Take what was left \
+         undone up again only if somebody asks for it."
+    ))
 }
 
 /// The calls of the model's last answer that have no result: a runner or a hub ended in the

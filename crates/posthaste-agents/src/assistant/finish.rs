@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::calls::{Fault, Served, value};
-use super::dialogue::listed;
+use super::dialogue::{cut_short, listed};
 use super::record::{Mail, Record, Saying, notice};
 use super::{Assistant, State};
 use crate::conversation::TurnEnd;
@@ -22,6 +22,8 @@ use crate::conversation::TurnEnd;
 const PROGRESS: &str = "progress";
 const ANSWER: &str = "answer";
 const HUMAN: &str = "human";
+/// The reason for the end of a turn that the human has cancelled.
+const CANCELLED: &str = "the user has cancelled it";
 /// Number of messages that an answer names: its metadata has a limit.
 const NAMED: usize = 200;
 
@@ -72,6 +74,11 @@ impl Assistant {
                 return reminded(&text);
             }
         }
+        // Who says nothing after the reminder means the answer that it held back.
+        let result = match state.dialogue.held_back() {
+            Some((_, held_back)) if result.trim().is_empty() => held_back,
+            _ => result,
+        };
         let said = match result.trim().is_empty() {
             false => Some((result.as_str(), json!({}))),
             // Somebody waits for a word.
@@ -230,7 +237,11 @@ impl Assistant {
                 Record::Finish { failed: Some(told), .. } => told.clone(),
                 _ => why.to_owned(),
             };
-            return Ok(accepted(TurnEnd::Failed(told)));
+            return Ok(cut(TurnEnd::Failed(told.clone()), &told));
+        }
+        // What a reminder held back would be lost with the turn.
+        if let Some((call, text)) = state.dialogue.held_back() {
+            self.show_partial(state, &call, &text).await;
         }
         // The report on a task says it all, for then there is no other answer.
         let told = format!("{why}{}", self.left_behind(state));
@@ -239,7 +250,7 @@ impl Assistant {
         let failed = Some(told.clone());
         let finish = Record::Finish { call: key.to_owned(), result: None, failed };
         state.keep(vec![finish]).await;
-        Ok(accepted(TurnEnd::Failed(told)))
+        Ok(cut(TurnEnd::Failed(told.clone()), &told))
     }
 
     /// Returns what a turn leaves undone, as lines after the reason of its end.
@@ -283,12 +294,12 @@ impl Assistant {
     }
 
     async fn cancelled(&self, state: &mut State, key: &str) -> Result<Served, Fault> {
-        let end = accepted(TurnEnd::Interrupted);
+        let end = cut(TurnEnd::Interrupted, CANCELLED);
         if state.dialogue.answer_to(key).is_some() {
             return Ok(end);
         }
         self.answer_human(state, "(cancelled)", json!({ "cancelled": true })).await?;
-        let failed = Some("cancelled".to_owned());
+        let failed = Some(CANCELLED.to_owned());
         let finish = Record::Finish { call: key.to_owned(), result: None, failed };
         state.keep(vec![finish]).await;
         Ok(end)
@@ -298,6 +309,12 @@ impl Assistant {
 /// Returns the numbers of the messages that an answer to all of these names.
 fn answered_by(open: &[&Mail]) -> Vec<u64> {
     open.iter().take(NAMED).map(|mail| mail.seq).collect()
+}
+
+/// Accepts the end of a turn without an answer; the model is told of it.
+fn cut(end: TurnEnd, why: &str) -> Served {
+    let reply = value(&Finished { accepted: true, messages: vec![cut_short(why)] });
+    Served { reply, end: Some(end) }
 }
 
 fn accepted(end: TurnEnd) -> Served {

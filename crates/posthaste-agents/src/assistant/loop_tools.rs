@@ -14,6 +14,9 @@ use super::Assistant;
 use super::dialogue::{listed, referred};
 use super::record::{Mail, Record};
 
+/// Number of characters of a question that stand before its answer.
+const QUOTED: usize = 200;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoopTool {
     Respond,
@@ -154,6 +157,7 @@ impl Assistant {
         if !args.options.is_empty() {
             metadata["options"] = args.options.into();
         }
+        let text = crate::conversation::one_line(&args.question, QUOTED);
         // An earlier hub may have asked.
         let known = self.state.lock().await.dialogue.asked_by(key);
         let question = match known {
@@ -169,7 +173,7 @@ impl Assistant {
                 };
                 let sent = self.hub.utter(self.who, said).await;
                 let question = sent.map_err(|error| format!("it was not asked: {error}"))?.seq.0;
-                let asked = Record::Asked { question, call: key.to_owned(), blocking };
+                let asked = Record::Asked { question, call: key.to_owned(), blocking, text };
                 let mut state = self.state.lock().await;
                 state.keep(vec![asked]).await;
                 question

@@ -18,13 +18,14 @@ impl Assistant {
         key: String,
         request: LlmRequest,
     ) -> Result<Value, Fault> {
-        let (cancel, thoughts) = {
+        let (cancel, thoughts, left) = {
             let state = self.state.lock().await;
             if let Some(known) = state.dialogue.answer_to(&key) {
                 return reply(known);
             }
             self.within_budgets(&state)?;
-            (self.cancel.lock().clone(), state.dialogue.thoughts())
+            let left = self.limits.turn.saturating_sub(state.began.elapsed());
+            (self.cancel.lock().clone(), state.dialogue.thoughts(), left)
         };
         let tools = self.offered(request.tools.as_deref()).await;
         let asked = ModelRequest { messages: request.messages, tools, thoughts };
@@ -38,6 +39,10 @@ impl Assistant {
             () = cancel.cancelled() => {
                 self.writing.send_replace(String::new());
                 return Err(Fault::new(protocol::CANCELLED, "the turn was cancelled"));
+            }
+            () = tokio::time::sleep(left) => {
+                self.writing.send_replace(String::new());
+                return Err(self.beyond_budget(&self.turn_too_long()));
             }
         };
         self.writing.send_replace(String::new());
@@ -99,7 +104,7 @@ impl Assistant {
         let why = if turn.calls >= limits.iterations {
             format!("it asked its model {} times in one turn (runner.iterations)", turn.calls)
         } else if state.began.elapsed() >= limits.turn {
-            format!("its turn took longer than {} (runner.turn)", format_duration(limits.turn))
+            self.turn_too_long()
         } else if tokens >= limits.turn_tokens {
             format!("its turn used {tokens} tokens (runner.turn_tokens)")
         } else if limits.cost_usd > 0.0 && all.cost_usd >= limits.cost_usd {
@@ -109,8 +114,17 @@ impl Assistant {
         } else {
             return Ok(());
         };
-        self.tell(TranscriptKind::Note, &format!("a budget is reached: {why}"));
-        Err(Fault::new(protocol::BUDGET_REACHED, format!("a budget is reached: {why}")))
+        Err(self.beyond_budget(&why))
+    }
+
+    fn turn_too_long(&self) -> String {
+        format!("its turn took longer than {} (runner.turn)", format_duration(self.limits.turn))
+    }
+
+    fn beyond_budget(&self, why: &str) -> Fault {
+        let why = format!("a budget is reached: {why}");
+        self.tell(TranscriptKind::Note, &why);
+        Fault::new(protocol::BUDGET_REACHED, why)
     }
 }
 

@@ -67,6 +67,9 @@ pub(crate) enum Record {
         /// The call waits for the answer.
         #[serde(default)]
         blocking: bool,
+        /// The beginning of the question.
+        #[serde(default)]
+        text: String,
     },
     /// The human answered a question on which the assistant waited. The text is the result
     /// of that call.
@@ -122,6 +125,9 @@ pub(crate) struct Mail {
     pub(crate) in_reply_to: Option<u64>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) urgent: bool,
+    /// The question that it answers, which the assistant has asked and not waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) question: Option<String>,
 }
 
 /// The part of a message that the model is not shown at once.
@@ -154,6 +160,7 @@ impl Mail {
             label: message.label.clone(),
             in_reply_to: message.in_reply_to.map(|seq| seq.0),
             urgent: message.priority == Priority::Urgent,
+            question: None,
         }
     }
 
@@ -184,7 +191,11 @@ impl Mail {
     /// human's as it is, an agent's as the result of a tool, which is data.
     pub(crate) fn messages(&self, most: usize) -> Vec<ChatMessage> {
         if self.human {
-            return vec![ChatMessage::User { content: self.of_human(most) }];
+            let link = self.question.as_ref().map(|question| {
+                notice(&format!("The next message of the user answers your question: {question}"))
+            });
+            let content = self.of_human(most);
+            return link.into_iter().chain([ChatMessage::User { content }]).collect();
         }
         let id = format!("{MAIL}{}", self.seq);
         let mut fields = Map::new();

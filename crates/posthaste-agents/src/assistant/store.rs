@@ -83,7 +83,12 @@ mod tests {
         let path = scratch.path().join("conversation");
         let (mut file, records) = ConversationFile::open(&path).expect("made");
         assert!(records.is_empty());
-        let asked = |question| Record::Asked { question, call: String::new(), blocking: true };
+        let asked = |question| Record::Asked {
+            question,
+            call: String::new(),
+            blocking: true,
+            text: String::new(),
+        };
         file.append(&[Record::Start, asked(1)]).expect("written");
         file.append(&[asked(2)]).expect("written");
         let mut bytes = std::fs::read(&path).expect("readable");

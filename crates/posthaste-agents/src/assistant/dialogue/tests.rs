@@ -17,6 +17,7 @@ fn mail(seq: u64, text: &str) -> Mail {
         label: None,
         in_reply_to: None,
         urgent: false,
+        question: None,
     }
 }
 
@@ -115,7 +116,8 @@ fn a_question_of_an_earlier_runner_waits_for_its_answer_as_a_message() {
         usage: TokenUsage::default(),
         cost_usd: 0.0,
     };
-    let asked = Record::Asked { question: 7, call: "1:3".into(), blocking: true };
+    let asked =
+        Record::Asked { question: 7, call: "1:3".into(), blocking: true, text: String::new() };
     let mut dialogue =
         Dialogue::of(vec![Record::Start, Record::Mail(mail(1, "set up auth")), asking, asked]);
     assert!(dialogue.is_turn_open(), "its runner waits");
@@ -187,7 +189,8 @@ fn mail_in_the_result_of_a_call_stands_in_the_conversation() {
 
 #[test]
 fn a_question_is_known_by_the_call_that_asked_it() {
-    let asked = Record::Asked { question: 7, call: "1:4".to_owned(), blocking: true };
+    let asked =
+        Record::Asked { question: 7, call: "1:4".to_owned(), blocking: true, text: String::new() };
     let dialogue = Dialogue::of(vec![Record::Mail(mail(1, "set up auth")), asked]);
     assert_eq!((dialogue.asked_by("1:4"), dialogue.asked_by("1:5")), (Some(7), None));
 }
@@ -197,7 +200,7 @@ fn a_reply_to_a_question_is_no_request_of_its_own() {
     let reply = Mail { in_reply_to: Some(7), ..mail(8, "JWT") };
     let dialogue = Dialogue::of(vec![
         Record::Mail(mail(1, "set up auth")),
-        Record::Asked { question: 7, call: "1:4".to_owned(), blocking: true },
+        Record::Asked { question: 7, call: "1:4".to_owned(), blocking: true, text: String::new() },
         Record::Mail(reply),
         Record::Mail(Mail { in_reply_to: Some(6), ..mail(9, "of something else") }),
     ]);

@@ -148,7 +148,9 @@ fn a_result_that_the_model_has_not_seen_stays_before_mail(runner: Runner) {
     talk.answers("on_aggregate_service_context", json!({ "context_prompt": "" }));
     let request =
         talk.answers("on_llm_request", json!({ "role": "assistant", "content": "Done." }));
-    assert_eq!(results(&request), [long.as_str(), "the bricks are here"]);
+    let results = results(&request);
+    assert!(results[0].starts_with(&long[..1_000]), "it was left out");
+    assert_eq!(results[1], "the bricks are here");
 }
 
 #[test]

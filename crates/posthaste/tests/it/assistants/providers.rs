@@ -81,5 +81,8 @@ async fn a_model_that_is_silent_ends_the_turn_in_one_sentence_and_the_conversati
     stage.model.plan(Turn::says(&["Here."]));
     assert_eq!(stage.world.say(&["chat", "helper", "And now?"]).trim(), "Here.");
     let heard = stage.model.heard();
-    assert_eq!(heard[4].said, [Said::user("Go."), Said::user("And now?")]);
+    let [first, end, last] = heard[4].said.as_slice() else { panic!("{heard:?}") };
+    assert_eq!([first, last], [&Said::user("Go."), &Said::user("And now?")]);
+    let Said::User(end) = end else { panic!("{end:?}") };
+    assert!(end.starts_with("[posthaste] The turn ended here without an answer"), "{end}");
 }

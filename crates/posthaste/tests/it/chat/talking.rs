@@ -182,6 +182,27 @@ async fn a_model_that_says_nothing_leaves_no_message_without_an_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_a_reminder_held_back_is_not_lost_if_nothing_follows() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(None).await;
+    stage.sends(&who, "Mend the door.").await;
+    let turn = stage.turn().await;
+    stage.sends(&who, "Paint the wall.").await;
+    turn.call("whoami", json!({}));
+    let answer = "The door is mended, and the wall is white.";
+    stage.turn().await.say(answer);
+    let reminded = stage.turn().await;
+    assert!(of_user(&reminded).last().is_some_and(|last| last.contains("Before you finish")));
+    reminded.say("");
+    // A model that says nothing is asked once more.
+    stage.turn().await.say("");
+    assert_eq!(stage.hears(&who, answer).await.kind, "answer");
+    stage.until_idle(&who).await;
+    assert_eq!(stage.look(&who).await.open, Vec::<u64>::new());
+    stage.world.say(&["stop", &who]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_assistant_that_talks_more_than_the_limits_allow_is_slowed_and_nothing_is_lost() {
     let mut stage = Stage::set().await;
     let who = stage.starts(Some("Count.")).await;
@@ -264,11 +285,13 @@ async fn more_mail_than_one_request_takes_comes_in_several_and_ends_no_assistant
         let last = of_user(&turn).pop().expect("a message");
         assert!(last.starts_with(&format!("{n} xxx")), "{}", &last[..10]);
         match n {
-            5 => turn.say("Read."),
+            5 => turn.say("I have read."),
             _ => turn.call("whoami", json!({})),
         }
     }
-    stage.hears(&who, "Read.").await;
+    // It is reminded of them once.
+    stage.turn().await.say("I have read all.");
+    stage.hears(&who, "I have read all.").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -353,7 +376,8 @@ async fn of_two_open_questions_the_blocking_one_is_answered_first() {
     assert_eq!(said.need.and_then(|need| need.message), side.seq);
     turn.call("whoami", json!({}));
     let turn = stage.turn().await;
-    assert_eq!(of_user(&turn), ["Set up auth.", "JWT"]);
+    let link = "[posthaste] The next message of the user answers your question: OAuth or JWT?";
+    assert_eq!(of_user(&turn), ["Set up auth.", link, "JWT"]);
     turn.say("Done.");
     stage.hears(&who, "Done.").await;
     stage.until_idle(&who).await;
