@@ -101,20 +101,25 @@ impl Assistant {
         let tools = self.tools().await;
         let mut state = self.state.lock().await;
         self.end_said_turn(&mut state).await?;
-        if let Some((call, text)) = state.dialogue.overtaken() {
-            self.show_partial(&mut state, &call, &text).await;
-        }
         let end = self.unreported(&state);
-        let mut new = vec![Record::Start];
         let mut stored = Vec::new();
         if let Some(SpecTask { seq, text }) = &self.spec.task {
             stored.push(*seq);
             if !state.dialogue.has_mail(*seq) {
                 self.tell(TranscriptKind::Prompt, text);
-                new.insert(0, Record::Mail(self.task_mail(*seq, text)));
+                let task = Record::Mail(self.task_mail(*seq, text));
+                state.keep(vec![task]).await;
             }
         }
-        state.keep(new).await;
+        if end.is_none() {
+            // What waits already is in the first request.
+            let batch = self.hub.mail_now(self.who, self.mail_bytes()).await;
+            self.keep_mail(&mut state, batch).await;
+        }
+        if let Some((call, text)) = state.dialogue.overtaken() {
+            self.show_partial(&mut state, &call, &text).await;
+        }
+        state.keep(vec![Record::Start]).await;
         self.note_waits(&state);
         self.stored(&stored).await;
         let turn_open = state.dialogue.is_turn_open();

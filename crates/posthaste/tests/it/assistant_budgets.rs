@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use posthaste_testkit::provider::{Format, KEY, ProviderServer, Turn};
+use posthaste_testkit::provider::{Ending, Format, KEY, ProviderServer, Reply, Turn};
 use serde_json::Value;
 
 use crate::world::{Hub, World, eventually};
@@ -84,6 +84,18 @@ async fn each_budget_ends_the_turn_with_a_sentence_that_names_its_setting() {
         assert!(text.contains(&format!("a budget is reached: {told}")), "{setting}: {text}");
         assert_eq!(stage.model.heard().len(), answers, "{setting}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_takes_longer_than_the_turn_is_not_waited_for() {
+    let stage = Stage::set("turn = '500ms'").await;
+    let _hub = stage.hub();
+    stage.world.say(&["join", "alice"]);
+    stage.model.plan(Reply::from(Turn::says(&["I"])).ends(Ending::Silent(1)));
+    let (_, message) = stage.work();
+    let text = text(&message);
+    assert!(text.contains("its turn took longer than 500ms (runner.turn)"), "{text}");
+    assert_eq!(stage.model.heard().len(), 1, "it is not asked again");
 }
 
 #[tokio::test(flavor = "multi_thread")]
