@@ -56,18 +56,25 @@ impl Models {
                 let event = tokio::select! {
                     biased;
                     () = frames.too_many() => return Err(Stopped::TooLong),
+                    () = frames.over() => return Ok(None),
                     event = stream.next() => event,
                 };
-                match event.transpose()? {
-                    Some(ChatStreamEvent::Chunk(chunk)) => {
-                        text.push_str(&chunk.content);
-                        progress(Progress::Writing(&text));
+                let more = match event {
+                    Some(Ok(ChatStreamEvent::Chunk(chunk))) if !frames.reads() => {
+                        Some(chunk.content)
                     }
-                    Some(ChatStreamEvent::End(end)) => {
+                    Some(Ok(ChatStreamEvent::End(end))) => {
                         return Ok::<Option<StreamEnd>, Stopped>(Some(end));
                     }
-                    Some(_) => {}
+                    Some(Err(error)) if !is_of_no_matter(&error, &frames) => {
+                        return Err(error.into());
+                    }
+                    Some(_) => frames.text_from(text.len()),
                     None => return Ok(None),
+                };
+                if let Some(more) = more {
+                    text.push_str(&more);
+                    progress(Progress::Writing(&text));
                 }
             }
         };
@@ -85,9 +92,16 @@ impl Models {
         if let Some(why) = frames.error() {
             return Err(failed(ModelError::broke_off(name, &why, &key)));
         }
+        if let Some(why) = frames.unreadable() {
+            return Err(failed(ModelError::broken(name, &why, &key)));
+        }
         match worked {
-            Ok(Ok(Some(end))) if is_whole(&end, model.provider) => {
-                let reason = end.captured_stop_reason.clone();
+            Ok(Ok(end)) if is_whole(end.as_ref(), &frames) => {
+                let end = end.unwrap_or_default();
+                let reason = match frames.reads() {
+                    true => frames.reason(),
+                    false => end.captured_stop_reason.clone(),
+                };
                 let known = request.call_ids();
                 let reply = convert::reply(end, &frames, model, &known)
                     .map_err(|why| failed(ModelError::broken(name, &why, &key)))?;
@@ -110,9 +124,10 @@ impl Models {
 fn options(model: &ModelConfig, key: &str, frames: &Arc<Frames>) -> ChatOptions {
     let mut options = ChatOptions::default()
         .with_capture_usage(true)
-        .with_capture_content(true)
-        // See `Frames::calls` and `Frames::reasoning`.
-        .with_capture_tool_calls(model.provider != Provider::Openai)
+        // See `Frames::parts`, `Frames::calls` and `Frames::reasoning`.
+        .with_capture_content(!frames.reads())
+        .with_capture_tool_calls(!frames.reads() && model.provider != Provider::Openai)
+        // Anthropic is asked for its thoughts.
         .with_capture_reasoning_content(model.provider == Provider::Anthropic)
         .with_raw_frame_sink_arc(Arc::clone(frames) as _);
     if let Some(most) = model.max_tokens {
@@ -149,11 +164,21 @@ fn ended(
     }
 }
 
-/// Returns whether an answer came to its end. For these two genai makes up an end when the
-/// stream stops before it.
-fn is_whole(end: &StreamEnd, provider: Provider) -> bool {
-    let makes_up = matches!(provider, Provider::Gemini | Provider::Ollama);
-    !makes_up || end.captured_stop_reason.is_some()
+/// Returns whether an answer came to its end. For some genai makes up an end when the stream
+/// stops before it.
+fn is_whole(end: Option<&StreamEnd>, frames: &Frames) -> bool {
+    match frames.provider() {
+        Provider::Anthropic => frames.is_over(),
+        Provider::Gemini | Provider::Ollama => {
+            end.is_some_and(|end| end.captured_stop_reason.is_some())
+        }
+        Provider::Openai | Provider::Script => end.is_some(),
+    }
+}
+
+/// Returns whether genai only does not understand a frame, which [`Frames`] does.
+fn is_of_no_matter(error: &genai::Error, frames: &Frames) -> bool {
+    frames.reads() && matches!(error, genai::Error::JsonValueExt(_))
 }
 
 /// Makes the client of providers: TLS by rustls with ring.

@@ -149,7 +149,10 @@ pub(super) fn reply(
     known: &HashSet<&str>,
 ) -> Result<ModelReply, String> {
     let usage = usage(&end, model);
-    let parts = end.captured_content.map(MessageContent::into_parts).unwrap_or_default();
+    let parts = match frames.reads() {
+        true => frames.parts(),
+        false => end.captured_content.map(MessageContent::into_parts).unwrap_or_default(),
+    };
     let (mut text, mut tool_calls) = (String::new(), Vec::new());
     let (mut thoughts, mut signatures) = (Thoughts::new(&model.model), Vec::new());
     for part in parts {

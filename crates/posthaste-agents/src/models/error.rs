@@ -153,7 +153,8 @@ fn said(body: &str, key: &str) -> String {
     quoted(message.unwrap_or(body), key)
 }
 
-fn message(json: &serde_json::Value) -> Option<&str> {
+/// Returns the provider's words in an error.
+pub(super) fn message(json: &serde_json::Value) -> Option<&str> {
     let json = json.get(0).unwrap_or(json);
     let error = json.get("error").unwrap_or(json);
     error.get("message").unwrap_or(error).as_str()

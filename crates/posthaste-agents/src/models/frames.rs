@@ -1,12 +1,15 @@
-//! The frames of an answer, as they come: their size, and the calls of tools and the
-//! thoughts in them.
+//! The frames of an answer, as they come: their size, and what genai does not read in them
+//! or not as we need it.
 
-use genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef};
+mod anthropic;
+
+use genai::chat::{ChatFrameSink, ContentPart, FrameCtx, RawFrameRef, StopReason, ToolCall};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::Provider;
+use super::error::message as said_in;
 
 pub(super) struct Frames {
     provider: Provider,
@@ -14,11 +17,13 @@ pub(super) struct Frames {
     most: usize,
     seen: Mutex<Seen>,
     too_many: Notify,
+    over: Notify,
 }
 
 #[derive(Default)]
 struct Seen {
     bytes: usize,
+    anthropic: anthropic::Answer,
     calls: Vec<Called>,
     reasoning: String,
     refusal: String,
@@ -26,6 +31,8 @@ struct Seen {
     blocked: Option<String>,
     /// An error in the middle of the stream.
     error: Option<String>,
+    /// Why the answer cannot be read.
+    unreadable: Option<String>,
 }
 
 /// A call of a tool, as far as it has come.
@@ -38,14 +45,65 @@ pub(super) struct Called {
     pub(super) arguments: String,
 }
 
+impl From<Called> for ContentPart {
+    fn from(call: Called) -> Self {
+        Self::ToolCall(ToolCall {
+            call_id: call.id,
+            fn_name: call.name,
+            fn_arguments: Value::String(call.arguments),
+            thought_signatures: None,
+        })
+    }
+}
+
 impl Frames {
     pub(super) fn new(provider: Provider, most: usize) -> Self {
-        Self { provider, most, seen: Mutex::default(), too_many: Notify::new() }
+        let (seen, too_many, over) = (Mutex::default(), Notify::new(), Notify::new());
+        Self { provider, most, seen, too_many, over }
+    }
+
+    pub(super) fn provider(&self) -> Provider {
+        self.provider
+    }
+
+    /// Returns whether answers are put together here, and not by genai.
+    pub(super) fn reads(&self) -> bool {
+        self.provider == Provider::Anthropic
     }
 
     /// Waits until the frames are larger than allowed.
     pub(super) async fn too_many(&self) {
         self.too_many.notified().await;
+    }
+
+    /// Waits until the frame that ends the answer is here.
+    pub(super) async fn over(&self) {
+        self.over.notified().await;
+    }
+
+    /// Returns whether the answer came to its end.
+    pub(super) fn is_over(&self) -> bool {
+        self.seen.lock().anthropic.is_over
+    }
+
+    /// Returns the text of the answer from this byte on.
+    pub(super) fn text_from(&self, at: usize) -> Option<String> {
+        let seen = self.seen.lock();
+        seen.anthropic.text.get(at..).filter(|more| !more.is_empty()).map(str::to_owned)
+    }
+
+    pub(super) fn parts(&self) -> Vec<ContentPart> {
+        self.seen.lock().anthropic.parts()
+    }
+
+    /// Returns why the answer ended.
+    pub(super) fn reason(&self) -> Option<StopReason> {
+        self.seen.lock().anthropic.reason.clone().map(StopReason::from)
+    }
+
+    /// Returns why the answer cannot be read.
+    pub(super) fn unreadable(&self) -> Option<String> {
+        self.seen.lock().unreadable.clone()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -93,12 +151,23 @@ impl ChatFrameSink for Frames {
             Provider::Openai => &["tool_calls", "reasoning_content", "refusal"],
             Provider::Gemini => &["blockReason"],
             Provider::Ollama => &["error"],
-            Provider::Anthropic | Provider::Script => &[],
+            Provider::Anthropic => &[""],
+            Provider::Script => &[],
         };
         if !keys.iter().any(|key| frame.data.contains(key)) {
             return;
         }
-        let chunk = frame.json().unwrap_or_default();
+        if frame.data.is_empty() {
+            return;
+        }
+        let chunk = match serde_json::from_str(frame.data) {
+            Ok(chunk) => chunk,
+            Err(error) if self.reads() => {
+                seen.unreadable.get_or_insert(error.to_string());
+                return;
+            }
+            Err(_) => Value::Null,
+        };
         let text = |value: &Value| value.as_str().map(str::to_owned);
         match self.provider {
             Provider::Openai => {
@@ -110,7 +179,19 @@ impl ChatFrameSink for Frames {
             }
             Provider::Gemini => seen.blocked = text(&chunk["promptFeedback"]["blockReason"]),
             Provider::Ollama => seen.error = text(&chunk["error"]),
-            Provider::Anthropic | Provider::Script => {}
+            Provider::Anthropic => {
+                if !chunk["error"].is_null() {
+                    let words = said_in(&chunk).map_or_else(|| chunk.to_string(), str::to_owned);
+                    seen.error.get_or_insert(words);
+                }
+                if let Err(why) = seen.anthropic.read(&chunk) {
+                    seen.unreadable.get_or_insert(why);
+                }
+                if seen.anthropic.is_over {
+                    self.over.notify_one();
+                }
+            }
+            Provider::Script => {}
         }
     }
 }

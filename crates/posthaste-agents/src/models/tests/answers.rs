@@ -40,6 +40,57 @@ async fn a_stream_may_be_torn_anywhere() {
 }
 
 #[tokio::test]
+async fn a_stream_with_both_line_ends_may_be_torn_between_them() {
+    for format in ALL {
+        let turn = Turn::says(&["Grüße ", "aus ", "Köln ✓"])
+            .calls("a", "read", "{\"ä\":\"ß\"}")
+            .thinks("I look first.", "signed-1");
+        let stream = format.stream(&turn).concat().replace("\r\n", "\n").replace('\n', "\r\n");
+        let (whole, _) = answer(format, turn).await;
+        // The pieces of a torn stream have seven bytes. Another length before it tears it at
+        // other places, so that each place has its turn.
+        for shift in 0..7 {
+            let before = match format {
+                Format::Ollama => " ".repeat(shift),
+                _ => format!(":{}\r\n", "x".repeat(shift)),
+            };
+            let text = format!("{before}{stream}");
+            let (reply, told) = answer(format, Reply::text(200, format.kind(), text).torn()).await;
+            let reply = ModelReply { usage: whole.usage.clone(), ..reply };
+            assert_eq!(reply, whole, "{format:?} {shift}");
+            assert!(!told.iter().any(|told| told.starts_with("again")), "{format:?}: {told:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_whose_events_have_no_names_is_whole_or_none() {
+    let format = Format::Anthropic;
+    let turn = Turn::says(&["one ", "two"]).calls("a", "read", "{\"x\":1}").used(40, 30, 20);
+    let events = format.stream(&turn);
+    let data = |event: &String| {
+        let (_, data) = event.split_once('\n').expect("a name and data");
+        data.to_owned()
+    };
+    let nameless: String = events.iter().map(data).collect();
+    let (reply, told) = answer(format, Reply::text(200, format.kind(), nameless)).await;
+    assert_eq!(reply.content.as_deref(), Some("one two"));
+    assert_eq!(calls(&reply), [("read", "{\"x\":1}".to_owned())]);
+    assert!(!told.iter().any(|told| told.starts_with("again")), "{told:?}");
+
+    // Arguments without the beginning of their call are not.
+    let mut holey = events;
+    let begins = |event: &String| event.contains("content_block_start") && event.contains("tool");
+    holey.retain(|event| !begins(event));
+    let server = ProviderServer::start(format).await;
+    server.plan(Reply::text(200, format.kind(), holey.concat()));
+    let models = models(config(&server, format), RunnerConfig { attempts: 1, ..quick() });
+    let error = ask(&models, &hello()).await.expect_err("a hole");
+    assert_eq!(error.kind, ModelErrorKind::Broken);
+    assert!(error.why.contains("block 1 goes on without having begun"), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_text_is_seen_before_the_answer_is_complete() {
     for format in ALL {
         let server = ProviderServer::start(format).await;
