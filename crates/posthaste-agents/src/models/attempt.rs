@@ -13,8 +13,7 @@ use tracing::subscriber::NoSubscriber;
 
 use super::frames::Frames;
 use super::{
-    ModelConfig, ModelError, ModelReply, ModelRequest, ModelUsage, Models, Progress, Provider,
-    convert, error,
+    ModelConfig, ModelError, ModelReply, ModelRequest, Models, Progress, Provider, convert, error,
 };
 
 /// A try that failed, and the time after which the provider wants to be asked again.
@@ -81,10 +80,7 @@ impl Models {
         // genai logs the texts of providers, which are data and may repeat the key.
         let work = work.with_subscriber(NoSubscriber::new());
         let worked = timeout(model.timeout, work).await;
-        let spent = match &worked {
-            Ok(Ok(Some(end))) => convert::usage(end, model),
-            _ => ModelUsage::default(),
-        };
+        let spent = convert::usage(frames.tokens(), model);
         let failed = |error: ModelError| (ModelError { spent: spent.clone(), ..error }, None);
         if let Some(reason) = frames.blocked() {
             return Err(failed(ModelError::withheld(name, &reason)));
@@ -114,7 +110,7 @@ impl Models {
             }
             Ok(Err(Stopped::Failed(error))) => {
                 let wait = error::retry_after(&error);
-                Err((ModelError::of(name, &error, &key), wait))
+                Err((failed(ModelError::of(name, &error, &key)).0, wait))
             }
             Err(_) => Err(failed(ModelError::slow(name, model.timeout))),
         }
@@ -123,7 +119,8 @@ impl Models {
 
 fn options(model: &ModelConfig, key: &str, frames: &Arc<Frames>) -> ChatOptions {
     let mut options = ChatOptions::default()
-        .with_capture_usage(true)
+        // OpenAI is asked for the usage; `Frames::tokens` counts it.
+        .with_capture_usage(model.provider == Provider::Openai)
         // See `Frames::parts`, `Frames::calls` and `Frames::reasoning`.
         .with_capture_content(!frames.reads())
         .with_capture_tool_calls(!frames.reads() && model.provider != Provider::Openai)

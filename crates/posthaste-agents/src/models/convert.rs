@@ -9,7 +9,7 @@ use genai::chat::{
 use posthaste_runner::protocol::{ChatMessage, ToolCall};
 use serde_json::{Map, Value};
 
-use super::frames::Frames;
+use super::frames::{Frames, Tokens};
 use super::{ModelConfig, ModelReply, ModelRequest, ModelUsage, Provider, Thoughts};
 
 /// Stands for arguments that are no JSON object, so that the model can be told.
@@ -124,13 +124,10 @@ fn called(call: &ToolCall) -> Called {
     }
 }
 
-/// Returns what an answer used.
-pub(super) fn usage(end: &StreamEnd, model: &ModelConfig) -> ModelUsage {
-    let usage = end.captured_usage.clone().unwrap_or_default();
-    let tokens = |count: Option<i32>| u64::try_from(count.unwrap_or_default()).unwrap_or_default();
-    let (input, output) = (tokens(usage.prompt_tokens), tokens(usage.completion_tokens));
-    let cached = usage.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
-    let cached = tokens(cached).min(input);
+/// Returns what an answer used, and what that costs.
+pub(super) fn usage(tokens: Tokens, model: &ModelConfig) -> ModelUsage {
+    let Tokens { input, output, .. } = tokens;
+    let cached = tokens.cached.min(input);
     let cost_usd = model.price.as_ref().map(|price| {
         let of_cached = price.cached_input.unwrap_or(price.input);
         ((input - cached) as f64 * price.input
@@ -148,7 +145,7 @@ pub(super) fn reply(
     model: &ModelConfig,
     known: &HashSet<&str>,
 ) -> Result<ModelReply, String> {
-    let usage = usage(&end, model);
+    let usage = usage(frames.tokens(), model);
     let parts = match frames.reads() {
         true => frames.parts(),
         false => end.captured_content.map(MessageContent::into_parts).unwrap_or_default(),

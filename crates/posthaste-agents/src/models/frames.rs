@@ -2,12 +2,14 @@
 //! or not as we need it.
 
 mod anthropic;
+mod tokens;
 
 use genai::chat::{ChatFrameSink, ContentPart, FrameCtx, RawFrameRef, StopReason, ToolCall};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 
+pub(super) use self::tokens::Tokens;
 use super::Provider;
 use super::error::message as said_in;
 
@@ -23,6 +25,7 @@ pub(super) struct Frames {
 #[derive(Default)]
 struct Seen {
     bytes: usize,
+    tokens: Tokens,
     anthropic: anthropic::Answer,
     calls: Vec<Called>,
     reasoning: String,
@@ -101,6 +104,11 @@ impl Frames {
         self.seen.lock().anthropic.reason.clone().map(StopReason::from)
     }
 
+    /// Returns what the answer used, as far as is known.
+    pub(super) fn tokens(&self) -> Tokens {
+        self.seen.lock().tokens
+    }
+
     /// Returns why the answer cannot be read.
     pub(super) fn unreadable(&self) -> Option<String> {
         self.seen.lock().unreadable.clone()
@@ -148,9 +156,9 @@ impl ChatFrameSink for Frames {
             return;
         }
         let keys: &[&str] = match self.provider {
-            Provider::Openai => &["tool_calls", "reasoning_content", "refusal"],
-            Provider::Gemini => &["blockReason"],
-            Provider::Ollama => &["error"],
+            Provider::Openai => &["tool_calls", "reasoning_content", "refusal", "usage"],
+            Provider::Gemini => &["blockReason", "usageMetadata"],
+            Provider::Ollama => &["error", "eval_count"],
             Provider::Anthropic => &[""],
             Provider::Script => &[],
         };
@@ -168,6 +176,7 @@ impl ChatFrameSink for Frames {
             }
             Err(_) => Value::Null,
         };
+        seen.tokens.read(self.provider, &chunk);
         let text = |value: &Value| value.as_str().map(str::to_owned);
         match self.provider {
             Provider::Openai => {
@@ -177,8 +186,16 @@ impl ChatFrameSink for Frames {
                 let pieces = delta["tool_calls"].as_array().into_iter().flatten();
                 pieces.for_each(|piece| seen.add(piece));
             }
-            Provider::Gemini => seen.blocked = text(&chunk["promptFeedback"]["blockReason"]),
-            Provider::Ollama => seen.error = text(&chunk["error"]),
+            Provider::Gemini => {
+                if let Some(reason) = text(&chunk["promptFeedback"]["blockReason"]) {
+                    seen.blocked = Some(reason);
+                }
+            }
+            Provider::Ollama => {
+                if let Some(error) = text(&chunk["error"]) {
+                    seen.error = Some(error);
+                }
+            }
             Provider::Anthropic => {
                 if !chunk["error"].is_null() {
                     let words = said_in(&chunk).map_or_else(|| chunk.to_string(), str::to_owned);

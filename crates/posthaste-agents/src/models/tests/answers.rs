@@ -44,7 +44,8 @@ async fn a_stream_with_both_line_ends_may_be_torn_between_them() {
     for format in ALL {
         let turn = Turn::says(&["Grüße ", "aus ", "Köln ✓"])
             .calls("a", "read", "{\"ä\":\"ß\"}")
-            .thinks("I look first.", "signed-1");
+            .thinks("I look first.", "signed-1")
+            .used(40, 30, 20);
         let stream = format.stream(&turn).concat().replace("\r\n", "\n").replace('\n', "\r\n");
         let (whole, _) = answer(format, turn).await;
         // The pieces of a torn stream have seven bytes. Another length before it tears it at
@@ -56,7 +57,6 @@ async fn a_stream_with_both_line_ends_may_be_torn_between_them() {
             };
             let text = format!("{before}{stream}");
             let (reply, told) = answer(format, Reply::text(200, format.kind(), text).torn()).await;
-            let reply = ModelReply { usage: whole.usage.clone(), ..reply };
             assert_eq!(reply, whole, "{format:?} {shift}");
             assert!(!told.iter().any(|told| told.starts_with("again")), "{format:?}: {told:?}");
         }
@@ -195,6 +195,41 @@ async fn tokens_are_counted_and_paid_in_the_same_way_for_every_provider() {
         );
         let cost = reply.usage.cost_usd.expect("it has a price");
         assert!((cost - 0.0055).abs() < 1e-9, "{format:?}: {cost}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_are_counted_wherever_an_answer_tells_them() {
+    let format = Format::OpenAi;
+    let used = json!({ "prompt_tokens": 4000, "completion_tokens": 200 });
+    let begun = json!({ "prompt_tokens": 4000, "completion_tokens": 7 });
+    let chunk = |delta: &str, reason: Option<&str>, usage: &serde_json::Value| {
+        let delta = json!({ "role": "assistant", "content": delta });
+        let choice = json!({ "index": 0, "delta": delta, "finish_reason": reason });
+        format!("data: {}\n\n", json!({ "choices": [choice], "usage": usage }))
+    };
+    let null = serde_json::Value::Null;
+    for (what, pieces) in [
+        // Some tell it with every piece, one after the last, some with an empty choice.
+        ("at the end", [chunk("done", None, &null), chunk("", Some("stop"), &used)]),
+        ("in each", [chunk("done", None, &begun), chunk("", Some("stop"), &used)]),
+        ("after", [chunk("done", Some("stop"), &null), chunk("", None, &used)]),
+    ] {
+        let stream = format!("{}data: [DONE]\n\n", pieces.concat());
+        let (reply, _) = answer(format, Reply::text(200, format.kind(), stream)).await;
+        let tokens = (reply.usage.input_tokens, reply.usage.output_tokens);
+        assert_eq!(tokens, (4000, 200), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn absurd_numbers_of_tokens_are_counted_without_harm() {
+    for format in ALL {
+        let most = u64::MAX / 4;
+        let (reply, _) = answer(format, Turn::says(&["done"]).used(most, 3, most)).await;
+        let most = 2 * u64::from(u32::MAX);
+        assert!((most / 2..=most).contains(&reply.usage.input_tokens), "{format:?}: {reply:?}");
+        assert_eq!(reply.usage.output_tokens, most / 2, "{format:?}");
     }
 }
 

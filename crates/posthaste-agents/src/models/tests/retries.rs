@@ -157,3 +157,48 @@ async fn every_try_is_paid_whatever_becomes_of_the_request() {
     let error = ask(&models, &hello()).await.expect_err("refused");
     is_paid(&error.spent, 1, format);
 }
+
+#[tokio::test]
+async fn a_try_that_broke_off_is_paid_as_far_as_its_provider_has_told() {
+    for format in ALL {
+        let turn = used(Turn::says(&["half ", "of it"]));
+        let mut events = format.stream(&turn);
+        let last = events.pop().expect("an end");
+        let failing = match format {
+            Format::OpenAi | Format::Anthropic => events.concat(),
+            // These tell tokens together with the end.
+            Format::Gemini | Format::Ollama => {
+                let last = last.replace("\"finishReason\"", "\"other\"");
+                format!("{}{}", events.concat(), last.replace("\"done\":true", "\"done\":false"))
+            }
+        };
+        let broken = "data: {\n\n";
+        let errors = [
+            Reply::text(200, format.kind(), failing.clone()),
+            Reply::text(200, format.kind(), failing.clone()).ends(Ending::Silent(1)),
+            Reply::text(200, format.kind(), format!("{failing}{broken}")),
+        ];
+        for (which, reply) in errors.into_iter().enumerate() {
+            let server = ProviderServer::start(format).await;
+            server.plan(reply);
+            let timeout = Duration::from_millis(500);
+            let model = ModelConfig { timeout, ..config(&server, format) };
+            let models = models(model, RunnerConfig { attempts: 1, ..quick() });
+            let error = ask(&models, &hello()).await.expect_err("no whole answer");
+            assert_eq!(error.spent.input_tokens, 1000, "{format:?} {which}: {error:?}");
+            assert_eq!(error.spent.output_tokens, 100, "{format:?} {which}: {error:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_over_its_limit_is_paid_as_far_as_its_provider_has_told() {
+    let format = Format::Anthropic;
+    let server = ProviderServer::start(format).await;
+    let turn = used(Turn::says(&["and ", "so on "]));
+    server.plan(Reply::from(turn).ends(Ending::Endless(4)));
+    let limits = RunnerConfig { answer_bytes: 100_000, ..quick() };
+    let models = models(config(&server, format), limits);
+    let error = ask(&models, &hello()).await.expect_err("too long");
+    assert_eq!((error.kind, error.spent.input_tokens), (ModelErrorKind::TooLong, 1000));
+}
