@@ -14,21 +14,29 @@ use super::{ModelConfig, ModelReply, ModelRequest, ModelUsage, Provider, Thought
 
 /// Stands for arguments that are no JSON object, so that the model can be told.
 const UNREADABLE: &str = "_unreadable";
+/// Stand for a text without a word, which providers refuse.
+const EMPTY_MESSAGE: &str = "(an empty message)";
+const EMPTY_RESULT: &str = "(an empty result)";
 const MILLION: f64 = 1_000_000.0;
 
 /// Makes the request for genai. Providers want turns to take turns: what the assistant said
 /// in several messages is one, and so are the results of its calls.
 pub(super) fn request(request: &ModelRequest, model: &ModelConfig) -> ChatRequest {
+    let mut mended = Mended::new(request, model.provider);
     // Some providers want the name of the tool beside its result.
     let mut names: HashMap<&str, &str> = HashMap::new();
     let mut systems: Vec<&str> = Vec::new();
     let mut turns: Vec<Turn> = Vec::new();
     for message in &request.messages {
         match message {
-            ChatMessage::System { content } => systems.push(content),
-            ChatMessage::User { content } => turns.push(Turn::User(content.clone())),
+            ChatMessage::System { content } => {
+                systems.extend(Some(content.as_str()).filter(|text| !is_blank(text)));
+            }
+            ChatMessage::User { content } => {
+                turns.push(Turn::User(worded(content, EMPTY_MESSAGE)));
+            }
             ChatMessage::Assistant { content, tool_calls } => {
-                let text = content.as_deref().filter(|text| !text.is_empty());
+                let text = content.as_deref().filter(|text| !is_blank(text));
                 if text.is_none() && tool_calls.is_empty() {
                     continue;
                 }
@@ -53,17 +61,21 @@ pub(super) fn request(request: &ModelRequest, model: &ModelConfig) -> ChatReques
                         }
                         all.push_str(text);
                     }
-                    let signed = |call| match thoughts {
-                        Some(thoughts) => thoughts.signed(called(call)),
-                        None => called(call),
-                    };
-                    calls.extend(tool_calls.iter().map(signed));
+                    for call in tool_calls {
+                        let signed = match thoughts {
+                            Some(thoughts) => thoughts.signed(called(call)),
+                            None => called(call),
+                        };
+                        let (call_id, fn_name) = (mended.id(&call.id), mended.name(&call.name));
+                        calls.push(Called { call_id, fn_name, ..signed });
+                    }
                 }
             }
             ChatMessage::Tool { tool_call_id, content } => {
-                let mut result = ToolResponse::new(tool_call_id.clone(), content.clone());
+                let content = worded(content, EMPTY_RESULT);
+                let mut result = ToolResponse::new(mended.id(tool_call_id), content);
                 if let Some(name) = names.get(tool_call_id.as_str()) {
-                    result = result.with_fn_name(*name);
+                    result = result.with_fn_name(mended.name(name));
                 }
                 match turns.last_mut() {
                     // In Ollama's format a message has room for one.
@@ -92,6 +104,74 @@ pub(super) fn request(request: &ModelRequest, model: &ModelConfig) -> ChatReques
         true => asked,
         false => asked.with_tools(tools),
     }
+}
+
+/// The ids and names of calls, in a form that every provider takes back. Models call tools
+/// that they do not have, by names that nobody takes; some providers make ids that others
+/// refuse.
+struct Mended<'a> {
+    tools: HashSet<&'a str>,
+    /// Gemini takes every id back. genai knows those that it made up, and does not send them.
+    keeps_ids: bool,
+    /// Each id of the conversation, and what stands for it.
+    ids: HashMap<&'a str, String>,
+    taken: HashSet<String>,
+}
+
+/// The longest id and name that every provider takes.
+const LONGEST_ID: usize = 40;
+const LONGEST_NAME: usize = 64;
+
+impl<'a> Mended<'a> {
+    fn new(request: &'a ModelRequest, provider: Provider) -> Self {
+        let tools = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let good = request.call_ids().into_iter().filter(|id| is_plain(id, LONGEST_ID));
+        let (ids, taken) = (HashMap::new(), good.map(str::to_owned).collect());
+        Self { tools, keeps_ids: provider == Provider::Gemini, ids, taken }
+    }
+
+    fn id(&mut self, id: &'a str) -> String {
+        if self.keeps_ids || is_plain(id, LONGEST_ID) {
+            return id.to_owned();
+        }
+        let Self { ids, taken, .. } = self;
+        let mend = || {
+            let plain = plain(id, LONGEST_ID - 6);
+            let numbered = (0_u32..).map(|n| format!("{plain}_{n}"));
+            let mut free = numbered.filter(|id| !taken.contains(id));
+            free.next().unwrap_or_else(|| plain.clone())
+        };
+        let mended = ids.entry(id).or_insert_with(mend).clone();
+        taken.insert(mended.clone());
+        mended
+    }
+
+    fn name(&self, name: &str) -> String {
+        match is_plain(name, LONGEST_NAME) || self.tools.contains(name) {
+            true => name.to_owned(),
+            false => plain(name, LONGEST_NAME),
+        }
+    }
+}
+
+fn is_plain(word: &str, most: usize) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    !word.is_empty() && word.len() <= most && word.bytes().all(is_plain)
+}
+
+/// Returns a word of at most this many letters, digits, `_` and `-`.
+fn plain(word: &str, most: usize) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let word: String = word.chars().take(most).map(plain).collect();
+    if word.is_empty() { "_".to_owned() } else { word }
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+fn worded(text: &str, otherwise: &str) -> String {
+    if is_blank(text) { otherwise.to_owned() } else { text.to_owned() }
 }
 
 /// Several messages that a provider sees as one.

@@ -118,6 +118,90 @@ async fn a_call_that_a_model_made_can_be_told_to_it_again() {
 }
 
 #[tokio::test]
+async fn calls_whose_names_or_ids_providers_refuse_are_told_to_them_in_plain_ones() {
+    let long = "n".repeat(100);
+    let names = ["multi_tool_use.parallel", "lies das", "größe", long.as_str(), "own.tool"];
+    // Two that differ only in what is not allowed, one as the first would become, one too long.
+    let ids = ["a.b", "a b", "a_b_0", long.as_str(), "functions.x:0"];
+    let calls: Vec<(&str, &str, Value)> =
+        ids.iter().zip(names).map(|(id, name)| (*id, name, json!({}))).collect();
+    let mut messages = vec![user("Go."), assistant("", &calls)];
+    messages.extend(ids.iter().map(|id| result(id, &format!("of {id}"))));
+    let none = json!({ "type": "object", "properties": {} });
+    let own = ToolSpec {
+        name: "own.tool".to_owned(),
+        description: "A tool.".to_owned(),
+        input_schema: none,
+    };
+    let request = ModelRequest { messages, tools: vec![own], ..ModelRequest::default() };
+    for format in ALL {
+        let server = ProviderServer::start(format).await;
+        server.plan(Turn::says(&["fine"]));
+        let models = models(config(&server, format), quick());
+        ask(&models, &request).await.unwrap_or_else(|e| panic!("{format:?}: {e:?}"));
+        let cut = "n".repeat(64);
+        // The name of a tool that the model has is as the tool says it.
+        let names = ["multi_tool_use_parallel", "lies_das", "gr__e", cut.as_str(), "own.tool"];
+        let calls: Vec<(&str, Value)> = names.iter().map(|name| (*name, json!({}))).collect();
+        let mut said = vec![Said::user("Go."), Said::assistant("", &calls)];
+        let results =
+            names.iter().zip(ids).map(|(name, id)| Said::result(name, &format!("of {id}")));
+        said.extend(results);
+        // The server of the test finds the call of each result by its id.
+        assert_eq!(server.heard()[0].said, said, "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_ids_that_providers_see_are_plain_different_and_short() {
+    let ids = ["a.b", "a b", "a_b_0", "call#read#0", "ä"];
+    let long = ["x", "y"].map(|end| format!("{}{end}", "i".repeat(80)));
+    let ids: Vec<&str> = ids.into_iter().chain(long.iter().map(String::as_str)).collect();
+    let calls: Vec<(&str, &str, Value)> = ids.iter().map(|id| (*id, "read", json!({}))).collect();
+    let messages = vec![user("Go."), assistant("", &calls)];
+    let request = ModelRequest { messages, ..ModelRequest::default() };
+    let section = json!({ "provider": "openai", "model": "m" });
+    let model: ModelConfig = serde_json::from_value(section).expect("a section");
+    let asked = convert::request(&request, &model);
+    let seen: Vec<String> =
+        asked.messages[1].content.tool_calls().iter().map(|call| call.call_id.clone()).collect();
+    assert_eq!(seen.len(), ids.len());
+    assert_eq!(seen[2], "a_b_0");
+    for (at, id) in seen.iter().enumerate() {
+        assert!(id.len() <= 40, "{id}");
+        assert!(id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-'), "{id}");
+        assert!(!seen[..at].contains(id), "{id} twice");
+    }
+}
+
+#[tokio::test]
+async fn texts_without_a_word_are_left_out_or_told_as_such() {
+    let messages = vec![
+        ChatMessage::System { content: " \n".to_owned() },
+        user(" \n\t"),
+        assistant("\n\n", &[("a", "read", json!({}))]),
+        result("a", " "),
+        assistant(" ", &[]),
+        user(""),
+    ];
+    let request = ModelRequest { messages, ..ModelRequest::default() };
+    for format in ALL {
+        let server = ProviderServer::start(format).await;
+        server.plan(Turn::says(&["fine"]));
+        let models = models(config(&server, format), quick());
+        ask(&models, &request).await.unwrap_or_else(|e| panic!("{format:?}: {e:?}"));
+        let said = [
+            Said::user("(an empty message)"),
+            Said::assistant("", &[("read", json!({}))]),
+            Said::result("read", "(an empty result)"),
+            Said::user("(an empty message)"),
+        ];
+        let heard = &server.heard()[0];
+        assert_eq!((heard.said.as_slice(), heard.system.as_str()), (&said[..], ""), "{format:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_id_of_a_call_of_an_earlier_answer_is_not_used_again() {
     let server = ProviderServer::start(Format::OpenAi).await;
     server.plan(Turn::says(&[]).calls("call_0", "read", "{}"));
