@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use genai::chat::{ChatOptions, ChatStreamEvent, StopReason, StreamEnd};
+use genai::chat::{ChatOptions, ChatStreamEvent, ReasoningEffort, StopReason, StreamEnd};
 use genai::resolver::{AuthData, Endpoint};
-use genai::{Client, ModelIden, ServiceTarget};
+use genai::{Client, Headers, ModelIden, ServiceTarget};
+use serde_json::json;
 use tokio::time::timeout;
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
+use super::config::Effort;
 use super::frames::Frames;
 use super::{
     ModelConfig, ModelError, ModelReply, ModelRequest, Models, Progress, Provider, convert, error,
@@ -41,11 +43,14 @@ impl Models {
         let key = self.key(name, model).map_err(|error| (error, None))?;
         let target = ServiceTarget {
             endpoint: Endpoint::from_owned(model.endpoint()),
-            auth: AuthData::from_single(key.clone()),
-            model: ModelIden::new(model.provider.adapter(), model.model.as_str()),
+            auth: AuthData::RequestOverride {
+                url: model.url(),
+                headers: Headers::from(model.headers(&key)),
+            },
+            model: ModelIden::new(model.provider.adapter(), name_for_genai(model)),
         };
         let frames = Arc::new(Frames::new(model.provider, self.limits.answer_bytes));
-        let options = options(model, &key, &frames);
+        let options = options(model, &frames);
         let work = async {
             let asked = convert::request(request, model);
             let client = self.client.get_or_init(client);
@@ -117,7 +122,19 @@ impl Models {
     }
 }
 
-fn options(model: &ModelConfig, key: &str, frames: &Arc<Frames>) -> ChatOptions {
+/// Returns the name of a model as genai may have it. genai takes an end such as `-max` for
+/// an effort, unless another one is given, and off the name. `options` and the address have
+/// the true name.
+fn name_for_genai(model: &ModelConfig) -> String {
+    let end = model.model.rsplit_once('-').map(|(_, end)| end);
+    let is_effort = end.and_then(ReasoningEffort::from_keyword).is_some();
+    match is_effort && model.effort.is_none() && model.provider != Provider::Ollama {
+        true => format!("{}-", model.model),
+        false => model.model.clone(),
+    }
+}
+
+fn options(model: &ModelConfig, frames: &Arc<Frames>) -> ChatOptions {
     let mut options = ChatOptions::default()
         // OpenAI is asked for the usage; `Frames::tokens` counts it.
         .with_capture_usage(model.provider == Provider::Openai)
@@ -130,10 +147,22 @@ fn options(model: &ModelConfig, key: &str, frames: &Arc<Frames>) -> ChatOptions 
     if let Some(most) = model.max_tokens {
         options = options.with_max_tokens(most);
     }
-    if model.provider == Provider::Ollama && !key.is_empty() {
-        // genai sends Ollama no key. One behind a gateway may want it.
-        let bearer = ("Authorization".to_owned(), format!("Bearer {key}"));
-        options = options.with_extra_headers(bearer);
+    if let Some(effort) = model.effort {
+        options = options.with_reasoning_effort(match effort {
+            // Otherwise Gemini is not asked to think less.
+            Effort::None if model.provider == Provider::Gemini => ReasoningEffort::Budget(0),
+            Effort::None => ReasoningEffort::Zero,
+            Effort::Minimal => ReasoningEffort::Minimal,
+            Effort::Low => ReasoningEffort::Low,
+            Effort::Medium => ReasoningEffort::Medium,
+            Effort::High => ReasoningEffort::High,
+            Effort::Xhigh => ReasoningEffort::XHigh,
+            Effort::Max => ReasoningEffort::Max,
+        });
+    }
+    if matches!(model.provider, Provider::Openai | Provider::Anthropic) {
+        // See `name_for_genai`.
+        options = options.with_extra_body(json!({ "model": model.model }));
     }
     options
 }

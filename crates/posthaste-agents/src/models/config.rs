@@ -33,6 +33,9 @@ pub struct ModelConfig {
     /// The longest answer, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
+    /// How much the model thinks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
     /// The file of steps of a script.
@@ -60,6 +63,19 @@ pub enum Provider {
     Ollama,
     /// Plays a file of steps: for tests, demonstrations and work without a network.
     Script,
+}
+
+/// How much a model thinks before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
+    Max,
 }
 
 fn patience() -> Duration {
@@ -110,6 +126,7 @@ impl ModelConfig {
         ("api_key_file", "The file that holds the key; relative to the configuration file."),
         ("timeout", "The longest time of one try."),
         ("max_tokens", "The longest answer, in tokens."),
+        ("effort", "How much the model thinks: none, minimal, low, medium, high, xhigh or max."),
         ("price.input", "The price of a million tokens that the model reads, in USD."),
         ("price.output", "The price of a million tokens that the model writes, in USD."),
         ("price.cached_input", "The same for tokens that the provider had cached."),
@@ -137,6 +154,37 @@ impl ModelConfig {
             url.push('/');
         }
         url
+    }
+
+    /// Returns the address of requests.
+    pub(super) fn url(&self) -> String {
+        let (base, model) = (self.endpoint(), &self.model);
+        match self.provider {
+            Provider::Openai | Provider::Script => format!("{base}chat/completions"),
+            Provider::Anthropic => format!("{base}messages"),
+            Provider::Gemini => format!("{base}models/{model}:streamGenerateContent?alt=sse"),
+            Provider::Ollama => format!("{base}api/chat"),
+        }
+    }
+
+    /// Returns the headers of requests: none for a key if there is none.
+    pub(super) fn headers(&self, key: &str) -> Vec<(String, String)> {
+        let header = |name: &str, value: String| (name.to_owned(), value);
+        let mut headers = Vec::new();
+        if self.provider == Provider::Anthropic {
+            headers.push(header("anthropic-version", "2023-06-01".to_owned()));
+        }
+        if !key.is_empty() {
+            headers.push(match self.provider {
+                Provider::Anthropic => header("x-api-key", key.to_owned()),
+                Provider::Gemini => header("x-goog-api-key", key.to_owned()),
+                // Ollama wants no key, but a gateway before it may.
+                Provider::Openai | Provider::Ollama | Provider::Script => {
+                    header("authorization", format!("Bearer {key}"))
+                }
+            });
+        }
+        headers
     }
 
     /// Returns what is wrong with the section: the key, and why. A value that might be a
@@ -207,6 +255,7 @@ mod tests {
         let whole: ModelConfig = serde_json::from_value(json!({
             "provider": "openai", "model": "m", "base_url": "http://x", "api_key_env": "K",
             "api_key_file": "f", "timeout": "1s", "max_tokens": 1, "file": "f",
+            "effort": "none",
             "price": { "input": 1.0, "output": 1.0, "cached_input": 1.0 },
         }))
         .expect("every key is known");

@@ -14,6 +14,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use posthaste_testkit::provider::{Format, KEY, ProviderServer};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use super::*;
 
@@ -73,4 +75,30 @@ async fn asked(
 
 async fn ask(models: &Models, request: &ModelRequest) -> Result<ModelReply, ModelError> {
     asked(models, request).await.0
+}
+
+/// Asks a model once, and returns the head and the body of the request on the wire.
+async fn wired(mut model: ModelConfig) -> (String, serde_json::Value) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    model.base_url = Some(format!("http://{address}/v1"));
+    let models = models(model, RunnerConfig { attempts: 1, ..quick() });
+    let request = hello();
+    let listening = async {
+        let (mut socket, _) = listener.accept().await.expect("a request");
+        let mut bytes = Vec::new();
+        loop {
+            socket.read_buf(&mut bytes).await.expect("more of the request");
+            let text = String::from_utf8_lossy(&bytes);
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            if let Ok(body) = serde_json::from_str(body) {
+                let answer = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+                socket.write_all(answer.as_bytes()).await.expect("answered");
+                return (head.to_owned(), body);
+            }
+        }
+    };
+    let (answered, wired) = tokio::join!(ask(&models, &request), listening);
+    answered.expect_err("refused");
+    wired
 }

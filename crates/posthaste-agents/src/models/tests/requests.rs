@@ -269,6 +269,98 @@ async fn an_endpoint_of_ones_own_needs_no_key_unless_one_is_named() {
 }
 
 #[tokio::test]
+async fn the_name_of_a_model_is_sent_as_it_stands_whatever_its_end_says() {
+    for provider in ["openai", "anthropic", "gemini", "ollama"] {
+        for name in ["qwen3-max", "mistral-medium", "m-high", "m-low", "m-none", "r1-zero", "a-b"] {
+            for effort in [None, Some("low")] {
+                let section = json!({ "provider": provider, "model": name, "effort": effort });
+                let model = serde_json::from_value(section).expect("a section");
+                let (head, body) = wired(model).await;
+                match provider {
+                    "gemini" => {
+                        let path = format!("POST /v1/models/{name}:streamGenerateContent?alt=sse ");
+                        assert!(head.starts_with(&path), "{head}");
+                        assert_eq!(body["model"], Value::Null);
+                    }
+                    _ => assert_eq!(body["model"], name, "{provider}"),
+                }
+                let asked = [
+                    &body["reasoning_effort"],
+                    &body["output_config"],
+                    &body["thinking"],
+                    &body["generationConfig"]["thinkingConfig"],
+                    &body["think"],
+                ];
+                let is_asked = asked.iter().any(|effort| !effort.is_null());
+                assert_eq!(is_asked, effort.is_some(), "{provider} {name}: {body}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_provider_is_asked_for_an_effort_in_its_own_words() {
+    let efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+    let budget = |tokens: u32| json!({ "thinkingBudget": tokens });
+    for (provider, key, asked) in [
+        ("openai", "/reasoning_effort", efforts.map(|effort| json!(effort))),
+        (
+            "ollama",
+            "/think",
+            [
+                json!(false),
+                json!("low"),
+                json!("low"),
+                json!("medium"),
+                json!("high"),
+                json!("max"),
+                json!("max"),
+            ],
+        ),
+        (
+            "gemini",
+            "/generationConfig/thinkingConfig",
+            [0, 1000, 1000, 8000, 24000, 24000, 24000].map(budget),
+        ),
+        (
+            "anthropic",
+            "/thinking/budget_tokens",
+            [
+                Value::Null,
+                json!(1024),
+                json!(1024),
+                json!(8000),
+                json!(24000),
+                json!(24000),
+                json!(24000),
+            ],
+        ),
+    ] {
+        for (effort, asked) in efforts.into_iter().zip(asked) {
+            let section = json!({ "provider": provider, "model": "m", "effort": effort });
+            let model = serde_json::from_value(section).expect("a section");
+            let (_, body) = wired(model).await;
+            let found = body.pointer(key).unwrap_or(&Value::Null);
+            assert_eq!(found, &asked, "{provider} {effort}: {body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_a_key_has_no_header_for_one() {
+    for provider in ["openai", "anthropic", "gemini", "ollama"] {
+        let section = json!({ "provider": provider, "model": "m" });
+        let model = serde_json::from_value(section).expect("a section");
+        let (head, _) = wired(model).await;
+        let head = head.to_lowercase();
+        for header in ["authorization", "x-api-key", "x-goog-api-key"] {
+            assert!(!head.contains(header), "{provider}: {head}");
+        }
+        assert_eq!(head.contains("anthropic-version: "), provider == "anthropic", "{head}");
+    }
+}
+
+#[tokio::test]
 async fn a_model_is_probed_with_one_word() {
     let server = ProviderServer::start(Format::OpenAi).await;
     server.plan(Turn::says(&["ready"]));
