@@ -88,7 +88,7 @@ impl Models {
         let spent = convert::usage(frames.tokens(), model);
         let failed = |error: ModelError| (ModelError { spent: spent.clone(), ..error }, None);
         if let Some(reason) = frames.blocked() {
-            return Err(failed(ModelError::withheld(name, &reason)));
+            return Err(failed(ModelError::withheld(name, &reason, &key)));
         }
         if let Some(why) = frames.error() {
             return Err(failed(ModelError::broke_off(name, &why, &key)));
@@ -106,7 +106,7 @@ impl Models {
                 let known = request.call_ids();
                 let reply = convert::reply(end, &frames, model, &known)
                     .map_err(|why| failed(ModelError::broken(name, &why, &key)))?;
-                ended(name, reply, reason).map_err(failed)
+                ended(name, reply, reason, &key).map_err(failed)
             }
             Ok(Ok(_)) if frames.is_empty() => Err(failed(ModelError::foreign(name))),
             Ok(Ok(_)) => Err(failed(ModelError::broken(name, "it broke off", &key))),
@@ -172,22 +172,33 @@ fn ended(
     name: &str,
     mut reply: ModelReply,
     reason: Option<StopReason>,
+    key: &str,
 ) -> Result<ModelReply, ModelError> {
-    match reason {
-        Some(StopReason::ContentFilter(reason)) if reply.is_empty() => {
-            Err(ModelError::withheld(name, &reason))
+    let cut = match reason {
+        Some(StopReason::ContentFilter(reason)) => match reply.is_empty() {
+            true => return Err(ModelError::withheld(name, &reason, key)),
+            false => format!(
+                "The answer ends here because the provider of the model withholds the rest: {}.",
+                error::quoted(&reason, key)
+            ),
+        },
+        Some(StopReason::MaxTokens(_)) => match reply.is_empty() {
+            true => return Err(ModelError::used_up(name)),
+            false => format!(
+                "The answer ends here because it has reached the longest one of the model \
+                 (models.{name}.max_tokens)."
+            ),
+        },
+        Some(StopReason::Other(reason)) if reply.is_empty() => {
+            return Err(ModelError::ended(name, &reason, key));
         }
-        Some(StopReason::MaxTokens(_)) if reply.is_empty() => Err(ModelError::used_up(name)),
-        Some(StopReason::MaxTokens(_)) if reply.tool_calls.is_empty() => {
-            let text = reply.content.unwrap_or_default();
-            reply.content = Some(format!(
-                "{text}\n\n[posthaste] The answer ends here because it has reached the longest \
-                 one of the model (models.{name}.max_tokens)."
-            ));
-            Ok(reply)
-        }
-        _ => Ok(reply),
+        _ => return Ok(reply),
+    };
+    if reply.tool_calls.is_empty() {
+        let text = reply.content.unwrap_or_default();
+        reply.content = Some(format!("{text}\n\n[posthaste] {cut}"));
     }
+    Ok(reply)
 }
 
 /// Returns whether an answer came to its end. For some genai makes up an end when the stream

@@ -101,10 +101,18 @@ impl ModelError {
     }
 
     /// Makes the error of an answer that a filter of the provider has kept back.
-    pub(super) fn withheld(name: &str, reason: &str) -> Self {
-        let reason = one_line(reason, QUOTED);
+    pub(super) fn withheld(name: &str, reason: &str, key: &str) -> Self {
+        let reason = quoted(reason, key);
         let why = format!("the provider of the model {name} withholds the answer: {reason}");
         Self::new(ModelErrorKind::Withheld, why)
+    }
+
+    /// Makes the error of an answer that has nothing but the reason of its end.
+    pub(super) fn ended(name: &str, reason: &str, key: &str) -> Self {
+        let reason = quoted(reason, key);
+        let why =
+            format!("the answer of the model {name} broke off before it said anything: {reason}");
+        Self::new(ModelErrorKind::Broken, why)
     }
 
     /// Makes the error of a model that used all its tokens before it said anything.
@@ -161,7 +169,7 @@ pub(super) fn message(json: &serde_json::Value) -> Option<&str> {
 }
 
 /// Shortens a text to one line, after the key was taken out of it.
-fn quoted(text: &str, key: &str) -> String {
+pub(super) fn quoted(text: &str, key: &str) -> String {
     match key.is_empty() {
         true => one_line(text, QUOTED),
         false => one_line(&text.replace(key, "[key]"), QUOTED),

@@ -270,6 +270,49 @@ async fn an_answer_that_was_cut_at_its_longest_says_so() {
 }
 
 #[tokio::test]
+async fn an_answer_that_a_filter_has_cut_says_so() {
+    for (format, reason) in [
+        (Format::OpenAi, "content_filter"),
+        (Format::Anthropic, "refusal"),
+        (Format::Gemini, "SAFETY"),
+        (Format::Gemini, "RECITATION"),
+    ] {
+        let server = ProviderServer::start(format).await;
+        server.plan(Turn::says(&["half an ans"]).finished(reason));
+        let models = models(config(&server, format), quick());
+        let reply = ask(&models, &hello()).await.unwrap_or_else(|e| panic!("{format:?}: {e:?}"));
+        let whole = format!(
+            "half an ans\n\n[posthaste] The answer ends here because the provider of the model \
+             withholds the rest: {reason}."
+        );
+        assert_eq!(reply.content, Some(whole), "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_with_nothing_but_a_strange_end_names_it_and_is_tried_again() {
+    for (format, reason) in [
+        (Format::Gemini, "MALFORMED_FUNCTION_CALL"),
+        (Format::OpenAi, "error"),
+        (Format::Anthropic, "pause_turn"),
+        (Format::Ollama, "unload"),
+    ] {
+        let server = ProviderServer::start(format).await;
+        server.plan(Turn::says(&[]).finished(reason));
+        server.plan(Turn::says(&["at last"]));
+        let models = models(config(&server, format), quick());
+        let (answered, told) = asked(&models, &hello()).await;
+        let reply = answered.unwrap_or_else(|error| panic!("{format:?}: {error:?}"));
+        assert_eq!(reply.content.as_deref(), Some("at last"), "{format:?}");
+        let why = format!(
+            "again: the answer of the model large broke off before it said anything: {reason}; \
+             trying again"
+        );
+        assert!(told.contains(&why), "{format:?}: {told:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_error_at_the_end_of_a_stream_of_ollama_is_told() {
     let server = ProviderServer::start(Format::Ollama).await;
     server.plan(Reply::text(200, "application/x-ndjson", "{\"error\":\"the model crashed\"}\n"));

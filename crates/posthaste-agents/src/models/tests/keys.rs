@@ -183,6 +183,22 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 #[tokio::test]
+async fn a_key_in_the_reason_of_a_filter_or_of_an_end_is_taken_out() {
+    let blocked = json!({ "promptFeedback": { "blockReason": format!("BLOCKED {KEY}") } });
+    for (format, reply) in [
+        (Format::Gemini, Reply::text(200, "text/event-stream", format!("data: {blocked}\n\n"))),
+        (Format::OpenAi, Reply::from(Turn::says(&[]).finished(KEY))),
+        (Format::Ollama, Reply::from(Turn::says(&[]).finished(KEY))),
+    ] {
+        let server = ProviderServer::start(format).await;
+        server.plan(reply);
+        let models = models(config(&server, format), RunnerConfig { attempts: 1, ..quick() });
+        let error = ask(&models, &hello()).await.expect_err("no answer");
+        assert!(error.why.contains("[key]") && !error.why.contains(&KEY[..8]), "{}", error.why);
+    }
+}
+
+#[tokio::test]
 async fn neither_the_key_nor_a_text_of_the_provider_reaches_a_log_or_an_error() {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
