@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use genai::chat::{ChatOptions, ChatStreamEvent, ReasoningEffort, StopReason, StreamEnd};
+use genai::chat::{
+    ChatOptions, ChatRequest, ChatStreamEvent, ReasoningEffort, StopReason, StreamEnd,
+};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, Headers, ModelIden, ServiceTarget};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
@@ -54,8 +56,14 @@ impl Models {
         let work = async {
             let asked = convert::request(request, model);
             let client = self.client.get_or_init(client);
-            let answer = client.exec_chat_stream(target, asked, Some(&options)).await?;
+            let answer = client.exec_chat_stream(target.clone(), asked, Some(&options)).await?;
             let (mut stream, mut text) = (answer.stream, String::new());
+            let unheard = async || {
+                if frames.is_empty() {
+                    let asked = convert::request(request, model);
+                    frames.hear(unstreamed(client, target, asked, options.clone()).await);
+                }
+            };
             loop {
                 let event = tokio::select! {
                     biased;
@@ -68,13 +76,17 @@ impl Models {
                         Some(chunk.content)
                     }
                     Some(Ok(ChatStreamEvent::End(end))) => {
+                        unheard().await;
                         return Ok::<Option<StreamEnd>, Stopped>(Some(end));
                     }
                     Some(Err(error)) if !is_of_no_matter(&error, &frames) => {
                         return Err(error.into());
                     }
                     Some(_) => frames.text_from(text.len()),
-                    None => return Ok(None),
+                    None => {
+                        unheard().await;
+                        return Ok(None);
+                    }
                 };
                 if let Some(more) = more {
                     text.push_str(&more);
@@ -216,6 +228,22 @@ fn is_whole(end: Option<&StreamEnd>, frames: &Frames) -> bool {
 /// Returns whether genai only does not understand a frame, which [`Frames`] does.
 fn is_of_no_matter(error: &genai::Error, frames: &Frames) -> bool {
     frames.reads() && matches!(error, genai::Error::JsonValueExt(_))
+}
+
+/// Sends a request again, without a stream, and returns the answer if it is JSON. Where an
+/// answer has no events, genai does not tell what it says instead.
+async fn unstreamed(
+    client: &Client,
+    target: ServiceTarget,
+    asked: ChatRequest,
+    options: ChatOptions,
+) -> Option<Value> {
+    let options = options.with_capture_raw_body(true);
+    match client.exec_chat(target, asked, Some(&options)).await {
+        Ok(answer) => answer.captured_raw_body,
+        Err(genai::Error::ChatResponseGeneration { response_body, .. }) => Some(*response_body),
+        Err(_) => None,
+    }
 }
 
 /// Makes the client of providers: TLS by rustls with ring.

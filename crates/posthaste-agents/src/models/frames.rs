@@ -114,6 +114,14 @@ impl Frames {
         self.seen.lock().unreadable.clone()
     }
 
+    /// Reads what came in the place of frames.
+    pub(super) fn hear(&self, body: Option<Value>) {
+        let Some(body) = body else { return };
+        let mut seen = self.seen.lock();
+        seen.tokens.read(self.provider, &body);
+        seen.error = said_in(&body).map(str::to_owned);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.seen.lock().bytes == 0
     }

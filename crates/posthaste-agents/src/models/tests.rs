@@ -77,6 +77,21 @@ async fn ask(models: &Models, request: &ModelRequest) -> Result<ModelReply, Mode
     asked(models, request).await.0
 }
 
+/// Takes a connection and reads its request, and answers it. Returns head and body.
+async fn serve(listener: &TcpListener, answer: &str) -> (String, serde_json::Value) {
+    let (mut socket, _) = listener.accept().await.expect("a request");
+    let mut bytes = Vec::new();
+    loop {
+        socket.read_buf(&mut bytes).await.expect("more of the request");
+        let text = String::from_utf8_lossy(&bytes);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        if let Ok(body) = serde_json::from_str(body) {
+            socket.write_all(answer.as_bytes()).await.expect("answered");
+            return (head.to_owned(), body);
+        }
+    }
+}
+
 /// Asks a model once, and returns the head and the body of the request on the wire.
 async fn wired(mut model: ModelConfig) -> (String, serde_json::Value) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -84,21 +99,8 @@ async fn wired(mut model: ModelConfig) -> (String, serde_json::Value) {
     model.base_url = Some(format!("http://{address}/v1"));
     let models = models(model, RunnerConfig { attempts: 1, ..quick() });
     let request = hello();
-    let listening = async {
-        let (mut socket, _) = listener.accept().await.expect("a request");
-        let mut bytes = Vec::new();
-        loop {
-            socket.read_buf(&mut bytes).await.expect("more of the request");
-            let text = String::from_utf8_lossy(&bytes);
-            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-            if let Ok(body) = serde_json::from_str(body) {
-                let answer = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
-                socket.write_all(answer.as_bytes()).await.expect("answered");
-                return (head.to_owned(), body);
-            }
-        }
-    };
-    let (answered, wired) = tokio::join!(ask(&models, &request), listening);
+    let answer = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    let (answered, wired) = tokio::join!(ask(&models, &request), serve(&listener, answer));
     answered.expect_err("refused");
     wired
 }

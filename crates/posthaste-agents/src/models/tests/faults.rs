@@ -110,6 +110,45 @@ async fn an_error_in_the_middle_of_a_stream_is_told_in_the_providers_words() {
 }
 
 #[tokio::test]
+async fn an_error_with_the_status_of_success_is_told_in_the_providers_words() {
+    let plain = json!({ "error": { "message": "top up", "type": "x" } });
+    for (format, error) in [
+        (Format::OpenAi, plain.clone()),
+        (Format::OpenAi, json!({ "error": "top up" })),
+        (Format::Anthropic, json!({ "type": "error", "error": { "message": "top up" } })),
+        (Format::Gemini, plain.clone()),
+        (Format::Gemini, json!([{ "error": { "code": 429, "message": "top up" } }])),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let server = ProviderServer::start(format).await;
+        let model = config(&server, format);
+        let model = ModelConfig { base_url: Some(format!("http://{address}/v1")), ..model };
+        let models = models(model, RunnerConfig { attempts: 1, ..quick() });
+        for text in [error.to_string(), format!("{error:#}")] {
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\
+                 content-length: {}\r\n\r\n{text}",
+                text.len()
+            );
+            let request = hello();
+            let serving = async {
+                loop {
+                    serve(&listener, &answer).await;
+                }
+            };
+            let error = tokio::select! {
+                answered = ask(&models, &request) => answered.expect_err("an error"),
+                () = serving => unreachable!("it serves for ever"),
+            };
+            assert_eq!(error.kind, ModelErrorKind::Broken, "{format:?}: {error:?}");
+            let why = "the provider of the model large broke off: top up";
+            assert_eq!(error.why, why, "{format:?} {text}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_provider_that_is_silent_ends_with_the_time_of_the_try() {
     for format in ALL {
         for pieces in [0, 2] {
