@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use genai::adapter::AdapterKind;
+use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
 /// The configured models, by name.
@@ -212,6 +213,9 @@ impl ModelConfig {
         if self.api_key_env.as_deref().is_some_and(|name| !is_variable(name)) {
             return wrong("api_key_env", "it is the name of a variable, and not the key itself");
         }
+        if self.max_tokens == Some(0) {
+            return wrong("max_tokens", "it is more than nothing; leave it out for the provider's");
+        }
         if self.timeout.is_zero() {
             return wrong("timeout", "it is longer than nothing");
         }
@@ -225,6 +229,14 @@ impl ModelConfig {
         }
         if self.base_url.as_ref().is_some_and(|url| url.contains(['?', '#'])) {
             return wrong("base_url", "it ends before ? and #");
+        }
+        let host = self.base_url.as_ref().and_then(authority);
+        let is_word = |url: &String| !url.contains(|c: char| c.is_whitespace() || c.is_control());
+        let is_address = |url: &String| is_word(url) && Url::parse(url).is_ok();
+        if host.is_some_and(|host| host.is_empty())
+            || self.base_url.as_ref().is_some_and(|url| !is_address(url))
+        {
+            return wrong("base_url", "it is no address, such as http://127.0.0.1:8080/v1");
         }
         let prices = self
             .price
@@ -289,6 +301,7 @@ mod tests {
                 "api_key_file",
             ),
             (json!({ "provider": "openai", "model": "m", "timeout": "0s" }), "timeout"),
+            (json!({ "provider": "openai", "model": "m", "max_tokens": 0 }), "max_tokens"),
             (json!({ "provider": "openai", "model": "m", "base_url": "localhost:1" }), "base_url"),
             (
                 json!({ "provider": "openai", "model": "m", "base_url": "http://a:geheim@b/v1" }),
@@ -308,7 +321,22 @@ mod tests {
             assert_eq!(named, key, "{section}: {why}");
             assert!(!why.contains("geheim"), "{why}");
         }
+        for url in [
+            "http://",
+            "https:///v1",
+            "http://127.0.0.1:99999/v1",
+            "http://exa mple/v1",
+            "http://example/v1 ",
+            "http://example/v\t1",
+            "http://[::1/v1",
+            "http://:80/v1",
+        ] {
+            let section = json!({ "provider": "openai", "model": "m", "base_url": url });
+            let model: ModelConfig = serde_json::from_value(section).expect("known keys");
+            assert_eq!(model.fault().map(|(key, _)| key), Some("base_url"), "{url}");
+        }
         for good in [
+            json!({ "provider": "openai", "model": "m", "base_url": "https://größe.example:8/v1/" }),
             json!({ "provider": "ollama", "model": "qwen3:8b" }),
             json!({ "provider": "openai", "model": "m", "base_url": "http://[::1]:1/v1/@x" }),
             json!({ "provider": "script", "file": "steps.json" }),
