@@ -1,7 +1,7 @@
 //! Why a model did not answer, in one sentence.
 
 use std::error::Error;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use humantime_serde::re::humantime::format_duration;
 
@@ -183,12 +183,16 @@ pub(super) fn retry_after(error: &genai::Error) -> Option<Duration> {
         other => other,
     };
     let headers = error.headers()?;
-    let read = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let seconds = match read("retry-after-ms") {
-        Some(milliseconds) => milliseconds / 1000.0,
-        None => read("retry-after")?,
-    };
-    Duration::try_from_secs_f64(seconds).ok()
+    let read = |name: &str| Some(headers.get(name)?.to_str().ok()?.trim());
+    let number = |name: &str| read(name)?.parse::<f64>().ok();
+    let seconds = number("retry-after-ms").map(|milliseconds| milliseconds / 1000.0);
+    match seconds.or_else(|| number("retry-after")) {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        None => {
+            let date = httpdate::parse_http_date(read("retry-after")?).ok()?;
+            date.duration_since(SystemTime::now()).ok()
+        }
+    }
 }
 
 /// Returns whether there was no answer at all.

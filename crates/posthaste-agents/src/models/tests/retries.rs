@@ -1,5 +1,7 @@
 //! Which errors are tried again, and when.
 
+use std::time::SystemTime;
+
 use posthaste_testkit::provider::{Ending, Reply, Turn};
 
 use super::*;
@@ -98,6 +100,25 @@ async fn the_time_for_which_a_provider_asks_is_read_from_its_answer() {
             let (_, wait) = tried.expect_err("limited");
             assert_eq!(wait, wanted.map(Duration::from_millis), "{format:?} {header}: {value}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_provider_may_name_the_date_of_the_next_try() {
+    let format = Format::OpenAi;
+    let server = ProviderServer::start(format).await;
+    let models = models(config(&server, format), quick());
+    let model = models.all["large"].clone();
+    let now = SystemTime::now();
+    for (date, from, to) in [
+        (httpdate::fmt_http_date(now + Duration::from_secs(3600)), 3000, 3600),
+        ("Sun, 06 Nov 1994 08:49:37 GMT".to_owned(), 0, 0),
+    ] {
+        server.plan(Reply::error(503, "later").header("retry-after", &date));
+        let tried = models.attempt("large", &model, &hello(), &|_| {}).await;
+        let (_, wait) = tried.expect_err("not now");
+        let wait = wait.unwrap_or_default().as_secs();
+        assert!((from..=to).contains(&wait), "{date}: {wait}");
     }
 }
 
