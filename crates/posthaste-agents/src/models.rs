@@ -83,7 +83,7 @@ pub struct Models {
     all: ModelsConfig,
     limits: RunnerConfig,
     /// The keys of the configured variables, as the hub was started with them.
-    keys: BTreeMap<String, String>,
+    keys: BTreeMap<String, OsString>,
     /// Made for the first request: it reads the system's certificates.
     client: OnceLock<Client>,
 }
@@ -100,7 +100,7 @@ impl Models {
         let variables = all.values().filter_map(|model| model.key_variable());
         let keys = variables.filter_map(|name| {
             let (_, value) = named(name)?;
-            Some((name.to_owned(), value.to_str()?.to_owned()))
+            Some((name.to_owned(), value.clone()))
         });
         let keys = keys.collect();
         Self { all, limits, keys, client: OnceLock::new() }
@@ -152,34 +152,40 @@ impl Models {
 
     /// Returns the key of a model.
     fn key(&self, name: &str, model: &ModelConfig) -> Result<String, ModelError> {
-        let no_key = |why| ModelError::new(ModelErrorKind::NoKey, why);
-        let one_word = |key: &str, place: String| match key.bytes().all(|b| b.is_ascii_graphic()) {
-            true => Ok(key.to_owned()),
-            false => Err(no_key(format!(
-                "the model {name} has no key: {place} holds more than one word"
-            ))),
+        let no_key = |why: String| {
+            let why = format!("the model {name} has no key: {why}");
+            Err(ModelError::new(ModelErrorKind::NoKey, why))
         };
-        if let Some(file) = &model.api_key_file {
-            let text = std::fs::read_to_string(file).map_err(|error| {
-                no_key(format!("the model {name} has no key: {}: {error}", file.display()))
-            })?;
-            return match text.trim() {
-                "" => {
-                    Err(no_key(format!("the model {name} has no key: {} is empty", file.display())))
+        // `None`: the place holds nothing.
+        let (place, bytes) = match (&model.api_key_file, model.key_variable()) {
+            (Some(file), _) => {
+                let place = file.display().to_string();
+                match std::fs::read(file) {
+                    Ok(bytes) => (place, Some(bytes)),
+                    Err(error) => return no_key(format!("{place}: {error}")),
                 }
-                key => one_word(key, file.display().to_string()),
-            };
-        }
-        let Some(variable) = model.key_variable() else { return Ok(String::new()) };
-        match self.keys.get(variable).map(|key| key.trim()).filter(|key| !key.is_empty()) {
-            Some(key) => one_word(key, format!("the variable {variable}")),
-            None if model.provider.needs_key() || model.api_key_env.is_some() => {
-                Err(no_key(format!(
-                    "the model {name} has no key: the variable {variable} is not set where the \
-                     hub was started"
-                )))
             }
-            None => Ok(String::new()),
+            (None, Some(variable)) => {
+                let value = self.keys.get(variable);
+                let bytes = value.map(|value| value.as_encoded_bytes().to_owned());
+                (format!("the variable {variable}"), bytes)
+            }
+            (None, None) => return Ok(String::new()),
+        };
+        let Ok(text) = String::from_utf8(bytes.unwrap_or_default()) else {
+            return no_key(format!("{place} holds no text (UTF-8)"));
+        };
+        // Some editors put a mark before the text.
+        let key = text.trim_start_matches('\u{feff}').trim();
+        let is_word = key.bytes().all(|byte| byte.is_ascii_graphic());
+        match (key.is_empty(), &model.api_key_file) {
+            (false, _) if is_word => Ok(key.to_owned()),
+            (false, _) => no_key(format!("{place} holds more than one word")),
+            (true, Some(_)) => no_key(format!("{place} is empty")),
+            (true, None) if model.provider.needs_key() || model.api_key_env.is_some() => {
+                no_key(format!("{place} is not set where the hub was started"))
+            }
+            (true, None) => Ok(String::new()),
         }
     }
 

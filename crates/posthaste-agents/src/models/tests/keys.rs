@@ -33,6 +33,39 @@ async fn a_key_comes_from_a_file_without_the_white_space_around_it() {
     }
 }
 
+#[test]
+fn a_key_may_stand_behind_the_mark_that_some_editors_write() {
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    let file = scratch.path().join("key");
+    std::fs::write(&file, format!("\u{feff}{KEY}\n")).expect("written");
+    let section = json!({ "provider": "openai", "model": "m", "api_key_file": file });
+    let model: ModelConfig = serde_json::from_value(section).expect("a section");
+    let key = without_environment(model.clone()).key("large", &model).expect("a key");
+    assert_eq!(key, KEY);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_that_is_no_text_is_told_as_that() {
+    use std::os::unix::ffi::OsStringExt;
+
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    let file = scratch.path().join("key");
+    std::fs::write(&file, b"sk-\xff").expect("written");
+    let in_file = json!({ "provider": "openai", "model": "m", "api_key_file": file });
+    let in_variable = json!({ "provider": "openai", "model": "m", "api_key_env": "A_KEY" });
+    let environment = [(OsString::from("A_KEY"), OsString::from_vec(b"sk-\xff".to_vec()))];
+    for (section, place) in
+        [(in_file, file.display().to_string()), (in_variable, "the variable A_KEY".to_owned())]
+    {
+        let model = serde_json::from_value(section).expect("a section");
+        let all = ModelsConfig::from([("large".to_owned(), model)]);
+        let error = Models::new(all, quick(), &environment).check(None).expect_err("no key");
+        let why = format!("the model large has no key: {place} holds no text (UTF-8)");
+        assert_eq!(error.why, why);
+    }
+}
+
 #[tokio::test]
 async fn a_key_that_changes_in_its_file_is_used_at_once() {
     let scratch = tempfile::tempdir().expect("a scratch folder");
