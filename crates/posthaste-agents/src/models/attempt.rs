@@ -150,9 +150,9 @@ fn options(model: &ModelConfig, frames: &Arc<Frames>) -> ChatOptions {
     let mut options = ChatOptions::default()
         // OpenAI is asked for the usage; `Frames::tokens` counts it.
         .with_capture_usage(model.provider == Provider::Openai)
-        // See `Frames::parts`, `Frames::calls` and `Frames::reasoning`.
+        // See `Frames::parts`.
         .with_capture_content(!frames.reads())
-        .with_capture_tool_calls(!frames.reads() && model.provider != Provider::Openai)
+        .with_capture_tool_calls(!frames.reads())
         // Anthropic is asked for its thoughts.
         .with_capture_reasoning_content(model.provider == Provider::Anthropic)
         .with_raw_frame_sink_arc(Arc::clone(frames) as _);
@@ -217,17 +217,19 @@ fn ended(
 /// stops before it.
 fn is_whole(end: Option<&StreamEnd>, frames: &Frames) -> bool {
     match frames.provider() {
-        Provider::Anthropic => frames.is_over(),
+        Provider::Openai | Provider::Anthropic => frames.is_over(),
         Provider::Gemini | Provider::Ollama => {
             end.is_some_and(|end| end.captured_stop_reason.is_some())
         }
-        Provider::Openai | Provider::Script => end.is_some(),
+        Provider::Script => end.is_some(),
     }
 }
 
-/// Returns whether genai only does not understand a frame, which [`Frames`] does.
+/// Returns whether genai alone fails at a frame, and [`Frames`] does not.
 fn is_of_no_matter(error: &genai::Error, frames: &Frames) -> bool {
-    frames.reads() && matches!(error, genai::Error::JsonValueExt(_))
+    let is_of_frame =
+        matches!(error, genai::Error::JsonValueExt(_) | genai::Error::ChatResponse { .. });
+    frames.reads() && is_of_frame && frames.error().is_none()
 }
 
 /// Sends a request again, without a stream, and returns the answer if it is JSON. Where an

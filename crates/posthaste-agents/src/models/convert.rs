@@ -245,20 +245,6 @@ pub(super) fn reply(
             ContentPart::Binary(_) | ContentPart::ToolResponse(_) => {}
         }
     }
-    if let Some(reasoning) = frames.reasoning() {
-        thoughts.add(&ContentPart::ReasoningContent(reasoning));
-    }
-    for call in frames.calls().into_iter().flatten() {
-        tool_calls.push(read_call(Called {
-            call_id: call.id,
-            fn_name: call.name,
-            fn_arguments: Value::String(call.arguments),
-            thought_signatures: None,
-        })?);
-    }
-    if text.is_empty() {
-        text = frames.refusal();
-    }
     // A provider may leave ids out, or give the same one twice, also in another answer.
     for (number, at) in (0..tool_calls.len()).enumerate() {
         let id = tool_calls[at].id.clone();

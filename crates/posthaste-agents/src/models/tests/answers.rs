@@ -223,6 +223,20 @@ async fn tokens_are_counted_wherever_an_answer_tells_them() {
 }
 
 #[tokio::test]
+async fn an_error_that_is_empty_is_none() {
+    let format = Format::OpenAi;
+    let turn = Turn::says(&["one ", "two"]).calls("a", "read", "{\"x\":1}").used(40, 30, 20);
+    let (whole, _) = answer(format, turn.clone()).await;
+    let stream = format.stream(&turn).concat();
+    for empty in ["null", "\"\"", "{}", "false"] {
+        let stream = stream.replace("data: {", &format!("data: {{\"error\":{empty},"));
+        let (reply, told) = answer(format, Reply::text(200, format.kind(), stream)).await;
+        assert_eq!(reply, whole, "{empty}");
+        assert_eq!(told, ["one ", "one two", ""], "{empty}");
+    }
+}
+
+#[tokio::test]
 async fn absurd_numbers_of_tokens_are_counted_without_harm() {
     for format in ALL {
         let most = u64::MAX / 4;
