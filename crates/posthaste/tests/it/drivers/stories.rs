@@ -222,7 +222,7 @@ pub(super) async fn an_agent_that_ends_in_mid_turn_fails_its_assignment(mut stag
 pub(super) async fn a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model(
     mut stage: Stage,
 ) {
-    let worker = stage.assign("Make a file.");
+    let worker = stage.assign_in(stage.world.scratch(), "Make a file.");
     let (tool, arguments) = (stage.cast.dangerous)();
     stage.turn().await.call(tool, arguments.clone());
     stage.until_activity(&worker, "waiting_user");
