@@ -1,8 +1,11 @@
 //! The commands, one file each, and what they share: the hub that they call, and the
 //! identity of the caller.
 
+use std::time::Duration;
+
 use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_core::address::{DEFAULT_TEAM, Name};
+use tokio::time::{Instant, sleep};
 
 use crate::cli::{Cli, Command, Global};
 use crate::failure::{Failure, invalid};
@@ -63,6 +66,10 @@ mod window;
 
 /// The default address of a hub.
 const DEFAULT_HUB: &str = "http://127.0.0.1:9889";
+/// How long a command waits for the address of a hub that starts, and the time between two
+/// looks.
+const ANNOUNCES: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
     let Cli { global, up, command } = cli;
@@ -90,6 +97,9 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
     let session = Session::new(&global)?;
     if session.token.is_some() && session.acting.is_some() {
         output.note("a token is given, in --token or POSTHASTE_TOKEN, so --as counts for nothing");
+    }
+    if calls_a_running_hub(&command) {
+        session.until_announced().await;
     }
     let done = match command {
         Command::Up(args) => up::run(args, &global, &session.folder, output).await,
@@ -141,6 +151,20 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
     done.map_err(|failure| session.explain(failure))
 }
 
+/// Returns whether a command is for a hub that runs, which may be about to announce itself.
+/// The others start or stop the hub, wait for it by themselves, or need none.
+fn calls_a_running_hub(command: &Command) -> bool {
+    !matches!(
+        command,
+        Command::Up(_)
+            | Command::Down(_)
+            | Command::Service(_)
+            | Command::Mcp(_)
+            | Command::Import(_)
+            | Command::Token(_)
+    )
+}
+
 /// One call of the program: the hub, and the identity of the caller.
 #[derive(Clone)]
 struct Session {
@@ -164,9 +188,30 @@ impl Session {
 
     /// Returns a client of the hub, without a token.
     fn stranger(&self) -> Result<Client, Failure> {
-        let running = || self.folder.running().map(|hub| hub.url);
-        let url = self.hub.clone().or_else(running);
-        Ok(Client::new(url.as_deref().unwrap_or(DEFAULT_HUB))?.as_command_line())
+        let url = match (&self.hub, self.folder.running()) {
+            (Some(named), _) => named.clone(),
+            (None, Some(own)) => own.url,
+            // The hub has another address perhaps, where it will announce itself.
+            (None, None) if self.folder.has_hub() => return Err(self.unannounced().into()),
+            (None, None) => DEFAULT_HUB.to_owned(),
+        };
+        Ok(Client::new(&url)?.as_command_line())
+    }
+
+    /// Waits until the hub that has this folder has announced its address, for a while.
+    async fn until_announced(&self) {
+        let until = Instant::now() + ANNOUNCES;
+        let is_due = || self.hub.is_none() && self.folder.running().is_none();
+        while is_due() && self.folder.has_hub() && Instant::now() < until {
+            sleep(LOOK).await;
+        }
+    }
+
+    fn unannounced(&self) -> ApiError {
+        let place = self.folder.path().display();
+        let told = format!("the hub on {place} is starting or stopping, and has no address now");
+        ApiError::new(ErrorCode::Unavailable, told)
+            .hint("try again in a moment; `posthaste doctor` says more")
     }
 
     /// Returns a client of the hub, as the caller: the token's owner, or `--as`, or else
@@ -175,7 +220,7 @@ impl Session {
         let client = self.stranger()?;
         let token = match (&self.token, &self.acting) {
             (Some(token), _) => token.clone(),
-            (None, Some(who)) => self.identity(who)?.token,
+            (None, Some(who)) => self.identity(who, &client)?.token,
             (None, None) => self.key(Key::Operator, &client)?,
         };
         Ok(client.with_token(token.reveal()))
@@ -228,16 +273,21 @@ impl Session {
     }
 
     /// Returns an identity kept in this folder, for the hub of this folder.
-    fn identity(&self, who: &Acting) -> Result<Identity, Failure> {
+    fn identity(&self, who: &Acting, client: &Client) -> Result<Identity, Failure> {
         let who = self.folder.identity(who)?;
-        self.lives().map(|()| who)
+        self.lives(client).map(|()| who)
     }
 
-    /// Refuses unless a hub runs on this folder or the caller names one: tokens of this
-    /// folder must not go to another program that listens on the default address.
-    fn lives(&self) -> Result<(), Failure> {
-        if self.hub.is_some() || self.folder.has_hub() {
+    /// Refuses unless the caller names the hub, or the hub that runs on this folder has
+    /// announced the client's address: tokens of this folder must not go to another program
+    /// that listens on the default address.
+    fn lives(&self, client: &Client) -> Result<(), Failure> {
+        let own = || self.folder.running().is_some_and(|hub| hub.url == client.url());
+        if self.hub.is_some() || own() {
             return Ok(());
+        }
+        if self.folder.has_hub() {
+            return Err(self.unannounced().into());
         }
         let told = format!("no hub is running on {}", self.folder.path().display());
         let hint = "start one with `posthaste up --detach`, or name its folder with --data or its \
@@ -254,7 +304,7 @@ impl Session {
             return Err(ApiError::new(ErrorCode::Forbidden, told).hint(hint).into());
         }
         match self.folder.key(key)? {
-            Some(token) => self.lives().map(|()| token),
+            Some(token) => self.lives(client).map(|()| token),
             None => {
                 let place = self.folder.path().display();
                 let told = format!("no hub was ever started on {place}");

@@ -302,9 +302,10 @@ impl DataFolder {
     }
 
     /// Returns the record of the hub that runs on this folder. A program that listens
-    /// where a hub was killed is not the hub.
+    /// where a hub was killed is not the hub, also while the next hub starts.
     pub(crate) fn running(&self) -> Option<Running> {
-        self.announced().filter(|_| self.has_hub())
+        let by_holder = |hub: &Running| FolderLock::holder(&self.0) == Some(hub.pid);
+        self.announced().filter(|hub| self.has_hub() && by_holder(hub))
     }
 
     /// Returns whether a hub runs on this folder: it holds the lock.
@@ -439,7 +440,8 @@ mod tests {
     fn a_hub_takes_back_only_its_own_announcement() {
         let (_scratch, folder) = folder();
         let old = Running { url: "http://127.0.0.1:1".into(), pid: 1, config: None };
-        let new = Running { url: "http://127.0.0.1:2".into(), pid: 2, config: None };
+        let pid = std::process::id();
+        let new = Running { url: "http://127.0.0.1:2".into(), pid, config: None };
         folder.announce(&old).expect("said");
         folder.announce(&new).expect("said");
         folder.withdraw(&old);
@@ -447,6 +449,9 @@ mod tests {
         assert_eq!(folder.running(), None, "nobody holds the folder");
         let lock = FolderLock::take(folder.path()).expect("free");
         assert_eq!(folder.running(), Some(new.clone()));
+        folder.announce(&old).expect("said");
+        assert_eq!(folder.running(), None, "a hub that holds the folder no more has said it");
+        folder.announce(&new).expect("said");
         drop(lock);
         folder.withdraw(&new);
         assert_eq!(folder.announced(), None);

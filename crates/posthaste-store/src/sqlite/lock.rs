@@ -71,6 +71,11 @@ impl FolderLock {
         FileId::at(&self.path).is_ok_and(|there| there == self.id)
     }
 
+    /// Returns the process that took the folder last; `None` if that cannot be told.
+    pub fn holder(folder: &Path) -> Option<u32> {
+        std::fs::read_to_string(folder.join(FILE)).ok()?.trim().parse().ok()
+    }
+
     /// Returns whether a living process has the folder; true if that cannot be told.
     pub fn is_held(folder: &Path) -> bool {
         match File::open(folder.join(FILE)) {

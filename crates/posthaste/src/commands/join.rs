@@ -49,8 +49,9 @@ pub(super) async fn leave(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let (acting, who) = session.folder.found(&Acting::read(&args.name)?)?;
-    session.lives()?;
-    let client = session.stranger()?.with_token(who.token.reveal());
+    let stranger = session.stranger()?;
+    session.lives(&stranger)?;
+    let client = stranger.with_token(who.token.reveal());
     let left = match client.leave(&who.instance).await {
         Ok(_) => true,
         // The instance has ended, or the hub never kept it: only the file is left.

@@ -94,7 +94,9 @@ impl Bridge {
         gone: CancellationToken,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Use>), Failure> {
         // An invalid address is reported at once and not by every call.
-        session.stranger()?;
+        if session.hub.is_some() {
+            session.stranger()?;
+        }
         let start = Start {
             folder: session.folder.clone(),
             config: global.config.clone().filter(|path| !path.as_os_str().is_empty()),

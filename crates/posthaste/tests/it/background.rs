@@ -156,6 +156,7 @@ fn down_never_ends_a_process_that_is_not_the_hub_of_the_folder() {
     let mut told: Value = serde_json::from_str(&told).expect("JSON");
     told["pid"] = innocent.id().into();
     std::fs::write(world.file("hub.json"), told.to_string()).expect("written");
+    std::fs::write(world.file("hub.lock"), innocent.id().to_string()).expect("written");
     let ran = world.run(&["down"]);
     let alive = innocent.try_wait().expect("our own child").is_none();
     innocent.kill().and_then(|()| innocent.wait()).expect("our own child");

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
+use posthaste_store::FolderLock;
 use rustix::process::Signal;
 
 use crate::world::{World, eventually};
@@ -51,6 +52,29 @@ fn what_a_killed_hub_left_behind_tells_its_tokens_to_nobody_else() {
     let asks = world.start(&["agents", "--hub", &named]);
     eventually(|| stranger.accept().is_ok());
     drop(asks);
+}
+
+#[test]
+fn while_a_hub_starts_commands_wait_for_its_address_and_tell_tokens_to_no_other() {
+    let world = World::new();
+    let hub = world.hub();
+    world.say(&["join", "bob"]);
+    let address = format!("127.0.0.1:{}", hub.port());
+    hub.kill();
+    let stranger = TcpListener::bind(&address).expect("the port is free");
+    stranger.set_nonblocking(true).expect("set");
+    // The next hub has the folder, and has not announced itself yet.
+    let next = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let _lock = FolderLock::take(&world.data()).expect("nobody has it");
+    let (one, two) = (world.start(&["agents"]), world.start(&["inbox", "--as", "bob"]));
+    let leave = world.start(&["leave", "bob"]);
+    let url = format!("http://{}", next.local_addr().expect("an address"));
+    let announced = serde_json::json!({ "url": url, "pid": std::process::id() });
+    std::fs::write(world.file("hub.json.new"), announced.to_string()).expect("written");
+    std::fs::rename(world.file("hub.json.new"), world.file("hub.json")).expect("announced");
+    let heard: Vec<TcpStream> = (0..3).map(|_| next.accept().expect("a call").0).collect();
+    assert!(stranger.accept().is_err(), "it was told a token");
+    drop((heard, one, two, leave));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A conversation on a terminal: each line is a message, also while the agent works.
 
 use posthaste_api::chat::{ChatSay, ChatView};
-use posthaste_api::{ApiError, Client, ErrorCode};
+use posthaste_api::{ApiError, ErrorCode};
 use tokio::sync::mpsc::Receiver;
 
 use super::super::Session;
@@ -61,7 +61,7 @@ pub(super) async fn run(
                 "" => {}
                 "/quit" => return leave(last.as_deref(), output),
                 "/help" => output.say(HELP)?,
-                "/cancel" => cancel(id, &session.client()?, output).await,
+                "/cancel" => cancel(id, session, output).await,
                 _ => {
                     let message = meant(&line, last.as_deref());
                     let say = ChatSay { message, idempotency_key: Some(key()) };
@@ -75,8 +75,7 @@ pub(super) async fn run(
             },
             Err(interrupted) => {
                 let works = last.as_ref().is_some_and(|view| view.working);
-                let client = session.client()?;
-                if !works || client.cancel_turn(id).await.is_err() {
+                if !works || cancelled(id, session).await.is_err() {
                     leave(last.as_deref(), output)?;
                     return Err(interrupted);
                 }
@@ -120,11 +119,15 @@ fn show(view: &ChatView, shown: &mut Shown, output: &mut Output) -> Result<(), F
     Ok(())
 }
 
-async fn cancel(id: &str, client: &Client, output: &mut Output) {
-    match client.cancel_turn(id).await {
-        Ok(_) => output.note("its turn is cancelled"),
-        Err(error) => output.fail(&ApiError::from(error)),
+async fn cancel(id: &str, session: &Session, output: &mut Output) {
+    match cancelled(id, session).await {
+        Ok(()) => output.note("its turn is cancelled"),
+        Err(failure) => output.fail(&told(failure)),
     }
+}
+
+async fn cancelled(id: &str, session: &Session) -> Result<(), Failure> {
+    Ok(session.client()?.cancel_turn(id).await.map(drop)?)
 }
 
 fn leave(view: Option<&ChatView>, output: &mut Output) -> Result<(), Failure> {

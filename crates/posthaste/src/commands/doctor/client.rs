@@ -59,7 +59,12 @@ pub(super) async fn checks(
     }
     let running = hub::running(&session.folder).await;
     // A bridge starts a hub when it needs one; a check starts none.
-    let runs = session.stranger()?.health().await.is_ok();
+    let runs = match session.stranger() {
+        Ok(hub) => hub.health().await.is_ok(),
+        Err(failure) if session.hub.is_some() => return Err(failure),
+        // It is just starting.
+        Err(_) => false,
+    };
     checks.push(running);
     checks.push(match runs {
         true => match proof::of_configuration(client, scope, &ground, &session, false).await {

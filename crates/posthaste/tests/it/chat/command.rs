@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use posthaste_store::FolderLock;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -163,6 +164,30 @@ async fn a_conversation_goes_on_over_a_kill_of_the_hub() {
     let mut person = at_terminal(&stage, &["helper"]);
     person.until("you talk to helper.");
     stage.kill_and_start_again();
+    let who = stage.world.json(&["agents"])["instances"][0]["instance"].clone();
+    let who = who.as_str().expect("an instance").to_owned();
+    stage.sends(&who, "from elsewhere").await;
+    person.until("] from elsewhere");
+    stage.turn().await.say("here");
+    person.until("here");
+    person.types("/quit\n");
+    assert_eq!(person.end().code, Some(0));
+    stage.world.say(&["stop", &who]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conversation_goes_on_when_the_next_hub_takes_long_to_start() {
+    let mut stage = Stage::set().await;
+    let mut person = at_terminal(&stage, &["helper"]);
+    person.until("you talk to helper.");
+    let data = stage.world.data();
+    stage.kill_and_start_again_after(|| {
+        let lock = FolderLock::take(&data).expect("nobody has it");
+        person.until("trying again");
+        person.types("/cancel\n");
+        person.until("is starting or stopping");
+        drop(lock);
+    });
     let who = stage.world.json(&["agents"])["instances"][0]["instance"].clone();
     let who = who.as_str().expect("an instance").to_owned();
     stage.sends(&who, "from elsewhere").await;
