@@ -219,7 +219,8 @@ pub struct ChatEntry {
 pub struct ChatSay {
     /// The text.
     pub message: String,
-    /// The same key sends the same message once.
+    /// The same key sends the same message once, and gives the same verdict once, also over a
+    /// restart of the hub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }

@@ -149,7 +149,8 @@ pub struct Asked {
 pub struct Closed {
     pub at: Timestamp,
     pub outcome: Outcome,
-    /// The operator's words, at most `limits.need_text_chars` characters.
+    /// The operator's words, at most `limits.need_text_chars` characters; of a verdict, which
+    /// has no words, its idempotency key.
     pub text: Option<String>,
     /// The operator's message that answers the question.
     pub message: Option<Seq>,

@@ -1,6 +1,6 @@
 //! Converts needs of the operator to wire types.
 
-use posthaste_core::needs::{AnswerError, Answered, Need, Remembered};
+use posthaste_core::needs::{AnswerError, Answered, Need, NeedKind, Remembered};
 use serde_json::json;
 
 use crate::error::{ApiError, ErrorCode};
@@ -12,7 +12,8 @@ impl From<Need> for NeedView {
             Some(closed) => (
                 Some(closed.at.to_string()),
                 Some(closed.outcome.as_str().to_owned()),
-                closed.text,
+                // A verdict has no words: it is the key of the call.
+                closed.text.filter(|_| need.kind != NeedKind::Permission),
                 closed.message.map(|seq| seq.0),
             ),
             None => (None, None, None, None),

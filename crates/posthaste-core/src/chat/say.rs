@@ -6,7 +6,7 @@ use super::ChatError;
 use crate::Hub;
 use crate::address::{Address, InstanceId, Mailbox};
 use crate::messaging::message::{
-    Details, Draft, Kind, MessageRef, Principal, Receipt, Recipient, Via,
+    Details, Draft, Kind, Message, MessageRef, Principal, Receipt, Recipient, Seq, Via,
 };
 use crate::needs::{Answer, Answered, Need, NeedId, NeedKind};
 use crate::orchestration::Assign;
@@ -19,6 +19,9 @@ const ANSWER: &str = "/answer";
 /// The words that allow and deny, in lower case and without punctuation.
 const ALLOWS: [&str; 3] = ["y", "yes", "allow"];
 const DENIES: [&str; 3] = ["n", "no", "deny"];
+
+/// Needs that are looked at at a time.
+const PAGE: usize = 500;
 
 /// What the operator writes.
 #[derive(Debug, Clone)]
@@ -57,7 +60,7 @@ enum Meaning {
     /// The answer to a question.
     Answers(NeedId, String),
     /// `/answer` where nothing waits for an answer.
-    AnswersNothing(String),
+    AnswersNothing,
     /// A message to the agent.
     Message,
 }
@@ -74,8 +77,15 @@ impl Hub {
         let view = self.instance(who).ok_or_else(|| ChatError::NoSuchAgent(who.to_string()))?;
         let agent = view.instance;
         let Say { text, idempotency_key: key, via } = say;
-        if let Some(id) = key.as_ref().and_then(|key| self.chats.verdict(who, key)) {
-            return Ok(Said { sent: None, need: Some(self.need(id).await?) });
+        let mut _one_at_a_time = None;
+        if let Some(key) = &key {
+            if may_be_verdict(&text) {
+                _one_at_a_time = Some(self.chats.judging.lock().await);
+            }
+            // What a repeated call means has been decided, whatever is asked by now.
+            if let Some(said) = self.said_before(who, &text, key, via).await? {
+                return Ok(said);
+            }
         }
         let meaning = match self.named_need(&agent, &text).await? {
             Some(meaning) => meaning,
@@ -84,22 +94,14 @@ impl Hub {
         match meaning {
             Meaning::Verdict(id, allow) => {
                 let answer = Answer { allow: Some(allow), ..Answer::default() };
-                let said = self.answered(id, answer, None, via).await?;
-                if let Some(key) = key {
-                    self.chats.gave(who, key, id);
-                }
-                Ok(said)
+                self.answered(id, answer, key, via).await
             }
             Meaning::Answers(id, text) => {
                 let answer = Answer { text: Some(text), ..Answer::default() };
                 self.answered(id, answer, key, via).await
             }
-            Meaning::AnswersNothing(text) => {
-                let letter = Letter { text, key, via };
-                match self.was_sent(who, &letter).await {
-                    true => Ok(Said::sent(self.tell_agent(who, letter).await?)),
-                    false => Err(ChatError::NothingAsked { address: agent.address.to_string() }),
-                }
+            Meaning::AnswersNothing => {
+                Err(ChatError::NothingAsked { address: agent.address.to_string() })
             }
             Meaning::Message => {
                 let letter = Letter { text, key, via };
@@ -189,31 +191,82 @@ impl Hub {
         let given = self.assign(assign).await?;
         let task = self.engine.message(MessageRef::Seq(given.task)).await?;
         let task = task.ok_or(StoreError::Unavailable("the message is gone".into()))?.message;
-        let recipient = Recipient {
-            mailbox: Mailbox::Instance(agent.id),
-            active: u32::from(!given.instance.status.has_ended()),
-            waiting: u32::from(self.is_waiting(agent.id)),
-        };
-        Ok(Receipt {
-            seq: task.seq,
-            id: task.id,
-            thread: task.thread,
-            recipients: vec![recipient],
-            duplicate: given.duplicate,
-            durable: self.is_durable(),
-            skipped: Vec::new(),
-        })
+        Ok(self.receipt_of(&task, &given.instance, given.duplicate))
     }
 
-    /// Returns whether this message was sent before, under its key.
-    async fn was_sent(&self, who: InstanceId, letter: &Letter) -> bool {
-        let Letter { text, key, via } = letter;
-        let letter = Letter { text: text.clone(), key: key.clone(), via: *via };
-        match self.draft_for(who, letter) {
-            Ok(draft) if key.is_some() => {
-                matches!(self.engine.hired(&draft).await, Ok(Some(_)))
+    fn receipt_of(&self, message: &Message, to: &Instance, duplicate: bool) -> Receipt {
+        let recipient = Recipient {
+            mailbox: Mailbox::Instance(to.id),
+            active: u32::from(!to.status.has_ended()),
+            waiting: u32::from(self.is_waiting(to.id)),
+        };
+        Receipt {
+            seq: message.seq,
+            id: message.id,
+            thread: message.thread,
+            recipients: vec![recipient],
+            duplicate,
+            durable: self.is_durable(),
+            skipped: Vec::new(),
+        }
+    }
+
+    /// Returns what became of this text when it was said with this key before: a verdict, or
+    /// a message and the question that it answered.
+    async fn said_before(
+        &self,
+        who: InstanceId,
+        text: &str,
+        key: &str,
+        via: Via,
+    ) -> Result<Option<Said>, ChatError> {
+        // Checks the key as well.
+        let draft = |text: &str| {
+            let key = Some(key.to_owned());
+            self.draft_for(who, Letter { text: text.to_owned(), key, via })
+        };
+        let mut sent = self.engine.hired(&draft(text)?).await;
+        let answer = answer_of(text).filter(|answer| !answer.is_empty());
+        for words in [answer, answer.and_then(numbered).map(|(_, words)| words)] {
+            if let (Err(_), Some(words)) = (&sent, words) {
+                // The text of an answer is kept without its command.
+                sent = self.engine.hired(&draft(words)?).await;
             }
-            _ => false,
+        }
+        let Some(sent) = sent? else {
+            let verdict = match may_be_verdict(text) {
+                true => self.verdict_with_key(who, key).await?,
+                false => None,
+            };
+            return match verdict {
+                Some(id) => Ok(Some(Said { sent: None, need: Some(self.need(id).await?) })),
+                None => Ok(None),
+            };
+        };
+        let message = self.engine.message(MessageRef::Seq(sent.task)).await?;
+        let message = message.ok_or(StoreError::Unavailable("the message is gone".into()))?.message;
+        let need = match message.in_reply_to {
+            Some(_) => self.answered_by(message.seq).await?,
+            None => None,
+        };
+        let receipt = self.receipt_of(&message, &sent.instance, true);
+        Ok(Some(Said { sent: Some(receipt), need }))
+    }
+
+    /// Returns the question that a message of the operator has answered.
+    async fn answered_by(&self, message: Seq) -> Result<Option<Need>, StoreError> {
+        let (kind, mut after) = (Some(NeedKind::Question), NeedId(0));
+        loop {
+            let look = NeedsLook::After { after, kind, open_only: false, most: PAGE };
+            let page = self.needs(look).await?;
+            let Some(last) = page.last() else { return Ok(None) };
+            after = last.id;
+            let by_it = |need: &Need| {
+                need.closed.as_ref().is_some_and(|closed| closed.message == Some(message))
+            };
+            if let Some(need) = page.into_iter().find(by_it) {
+                return Ok(Some(need));
+            }
         }
     }
 
@@ -237,7 +290,7 @@ fn meaning(text: &str, open: &[Need]) -> Meaning {
         return match (question(true).or_else(|| question(false)), permission, verdict(answer)) {
             (Some(question), ..) => Meaning::Answers(question.id, answer.to_owned()),
             (None, Some(asked), Some(allow)) => Meaning::Verdict(asked.id, allow),
-            (None, ..) => Meaning::AnswersNothing(answer.to_owned()),
+            (None, ..) => Meaning::AnswersNothing,
         };
     }
     match (permission, verdict(text), question(true)) {
@@ -259,6 +312,12 @@ fn numbered(text: &str) -> Option<(NeedId, &str)> {
     let number: u64 = number.trim_start_matches('#').parse().ok()?;
     let is_kept = i64::try_from(number).is_ok();
     (is_kept && !rest.trim().is_empty()).then(|| (NeedId(number), rest.trim()))
+}
+
+/// Returns whether a text is a verdict if the agent asks for permission.
+fn may_be_verdict(text: &str) -> bool {
+    let answer = answer_of(text).unwrap_or(text);
+    verdict(answer).or_else(|| verdict(numbered(answer)?.1)).is_some()
 }
 
 /// Returns whether a text plainly allows or denies.
@@ -316,7 +375,7 @@ mod tests {
         let both = [side.clone(), waits];
         assert_eq!(meaning("/answer blue", &both), Meaning::Answers(NeedId(5), "blue".into()));
         assert_eq!(meaning("/answer 42", &[side]), Meaning::Answers(NeedId(3), "42".into()));
-        assert_eq!(meaning("/answer red", &[]), Meaning::AnswersNothing("red".into()));
+        assert_eq!(meaning("/answer red", &[]), Meaning::AnswersNothing);
     }
 
     #[test]

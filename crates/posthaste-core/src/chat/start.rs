@@ -1,50 +1,28 @@
 //! Starting an agent to talk to.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use serde_json::json;
 
 use super::partner::several;
 use super::say::Letter;
 use super::{ChatError, Said};
 use crate::Hub;
-use crate::address::{Address, InstanceId, Name};
+use crate::address::{Address, Name};
 use crate::messaging::message::{Details, Draft, DraftError, Principal, Via};
 use crate::messaging::send::SendError;
-use crate::needs::NeedId;
 use crate::orchestration::{AssignError, OpenWorker};
 use crate::ports::{Job, Way};
 use crate::registry::{Instance, InstanceFilter, Terms, Work};
-
-/// Number of verdicts whose keys are remembered, until the hub stops.
-const VERDICTS: usize = 100;
 
 /// The state that makes repeated calls one.
 #[derive(Default)]
 pub(crate) struct Chats {
     /// Lets one conversation start at a time.
     starting: tokio::sync::Mutex<()>,
-    /// The keys of the last verdicts. A verdict is no message, which would keep its key.
-    verdicts: Mutex<VecDeque<(InstanceId, String, NeedId)>>,
-}
-
-impl Chats {
-    /// Returns the need on which a verdict was given with this key.
-    pub(super) fn verdict(&self, who: InstanceId, key: &str) -> Option<NeedId> {
-        let verdicts = self.verdicts.lock();
-        let mut same = verdicts.iter().filter(|(of, known, _)| *of == who && known == key);
-        same.next().map(|(.., id)| *id)
-    }
-
-    pub(super) fn gave(&self, who: InstanceId, key: String, id: NeedId) {
-        let mut verdicts = self.verdicts.lock();
-        verdicts.push_back((who, key, id));
-        if verdicts.len() > VERDICTS {
-            verdicts.pop_front();
-        }
-    }
+    /// Lets one verdict with a key be given at a time: a call that is repeated while the
+    /// first one is under way finds its key.
+    pub(super) judging: tokio::sync::Mutex<()>,
 }
 
 /// A request for an agent to talk to.

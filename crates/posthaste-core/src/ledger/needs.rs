@@ -49,7 +49,7 @@ pub(super) struct Open {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Request {
     Open(NeedId),
-    Closed(Outcome),
+    Closed(NeedId, Outcome),
 }
 
 /// The needs that one plan opens and closes, before their commit.
@@ -77,7 +77,7 @@ impl Needs {
             Some(outcome) => {
                 if let (Some(id), Some(asked)) = (need.instance, need.asked) {
                     let requests = self.requests.entry(id).or_default();
-                    requests.insert(asked.request, Request::Closed(outcome));
+                    requests.insert(asked.request, Request::Closed(need.id, outcome));
                 }
             }
         }
@@ -123,7 +123,7 @@ impl Needs {
         }
         if let (Some(asked), Some(requests)) = (need.asked, self.requests.get_mut(&asker)) {
             match outcome {
-                Some(outcome) => requests.insert(asked.request, Request::Closed(outcome)),
+                Some(outcome) => requests.insert(asked.request, Request::Closed(id, outcome)),
                 None => requests.remove(&asked.request),
             };
             if requests.is_empty() {
@@ -314,6 +314,16 @@ impl Ledger {
     /// Returns the open needs of this asker that end with it.
     pub fn needs_of(&self, asker: InstanceId) -> Vec<NeedId> {
         self.needs.of(asker).map(|need| need.id).collect()
+    }
+
+    /// Returns the closed permission requests of an instance that has not ended.
+    pub fn closed_permissions(&self, of: InstanceId) -> Vec<NeedId> {
+        let requests = self.needs.requests.get(&of).into_iter().flat_map(|all| all.values());
+        let closed = requests.filter_map(|request| match request {
+            Request::Closed(id, _) => Some(*id),
+            Request::Open(_) => None,
+        });
+        closed.collect()
     }
 
     /// Counts the open needs.

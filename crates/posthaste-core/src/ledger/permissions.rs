@@ -33,7 +33,7 @@ impl Ledger {
         let Ok(asker) = self.living(who) else { return deny("the agent has ended".into()) };
         let request = self.needs.requests.get(&who).and_then(|all| all.get(&ask.request));
         match request {
-            Some(Request::Closed(outcome)) => {
+            Some(Request::Closed(_, outcome)) => {
                 return PlannedPermission::Decided(Verdict::of(*outcome));
             }
             Some(Request::Open(id)) => {
@@ -93,7 +93,7 @@ impl Ledger {
     pub fn verdict(&self, who: InstanceId, request: &str) -> Option<Verdict> {
         match self.needs.requests.get(&who).and_then(|all| all.get(request)) {
             Some(Request::Open(_)) => None,
-            Some(Request::Closed(outcome)) => Some(Verdict::of(*outcome)),
+            Some(Request::Closed(_, outcome)) => Some(Verdict::of(*outcome)),
             None => Some(Verdict::of(Outcome::Withdrawn)),
         }
     }
@@ -101,7 +101,7 @@ impl Ledger {
     pub fn open_request(&self, who: InstanceId, request: &str) -> Option<NeedId> {
         match self.needs.requests.get(&who)?.get(request)? {
             Request::Open(id) => Some(*id),
-            Request::Closed(_) => None,
+            Request::Closed(..) => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Need, NeedId, NeedKind, Outcome, Remembered};
 use crate::Hub;
-use crate::address::{Address, Name};
+use crate::address::{Address, InstanceId, Name};
 use crate::ledger::{DISMISS, REQUEUE};
 use crate::messaging::message::{
     Details, Draft, Kind, MessageRef, Principal, Receipt, RepliedTo, Via,
@@ -64,6 +64,21 @@ impl Hub {
         self.engine.needs(look).await
     }
 
+    /// Returns the need of this agent on which a verdict was given with this key.
+    pub(crate) async fn verdict_with_key(
+        &self,
+        of: InstanceId,
+        key: &str,
+    ) -> Result<Option<NeedId>, StoreError> {
+        let ids = self.engine.ledger(|l| l.closed_permissions(of));
+        let closed = self.engine.needs(NeedsLook::These(ids)).await?;
+        let kept = key_of_verdict(key);
+        let has_key = |need: &&Need| {
+            need.closed.as_ref().is_some_and(|closed| closed.text.as_ref() == Some(&kept))
+        };
+        Ok(closed.iter().find(has_key).map(|need| need.id))
+    }
+
     /// Counts the open needs.
     pub fn open_needs(&self) -> usize {
         self.engine.ledger(|l| l.open_needs())
@@ -80,8 +95,8 @@ impl Hub {
         self.answer_need_once(id, answer, None, via).await
     }
 
-    /// Answers a need as [`answer_need`](Self::answer_need) does; a message that goes to the
-    /// asker has this idempotency key.
+    /// Answers a need as [`answer_need`](Self::answer_need) does. A message that goes to the
+    /// asker has this idempotency key, and a verdict keeps it with the need.
     pub(crate) async fn answer_need_once(
         &self,
         id: NeedId,
@@ -98,7 +113,9 @@ impl Hub {
         match decide(&need, answer)? {
             Decision::Say(text) => sent = Some(self.reply(&need, text, key, via).await?),
             Decision::Close(outcome) => {
-                let closed = self.engine.close_need(id, outcome, None, remember).await?;
+                let key = key.filter(|_| need.kind == NeedKind::Permission);
+                let kept = key.as_deref().map(key_of_verdict);
+                let closed = self.engine.close_need(id, outcome, kept, remember).await?;
                 if !closed {
                     return Err(AnswerError::Closed(Box::new(self.need(id).await?)));
                 }
@@ -175,6 +192,11 @@ impl Hub {
     ) -> Result<usize, StoreError> {
         self.engine.forget_verdicts(profile, subject).await
     }
+}
+
+/// Makes the text by which the store keeps the key of a verdict.
+fn key_of_verdict(key: &str) -> String {
+    format!("key {key}")
 }
 
 /// Decides what an answer says, or which part of it the need does not take.

@@ -3,6 +3,7 @@
 mod calling;
 mod carrying;
 mod chaos;
+mod chat;
 mod clock;
 mod counting;
 mod failing;

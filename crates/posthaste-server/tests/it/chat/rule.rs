@@ -166,7 +166,8 @@ async fn the_same_key_gives_a_verdict_once_and_is_no_message_later() {
     let again = talk.wants("make install").await;
     let second = talk.operator.say(&talk.id, &yes).await.expect("said");
     assert!(second.receipt.is_none(), "no message either");
-    assert_eq!(second.need.map(|need| need.id), Some(first.id));
+    let second = second.need.expect("a need");
+    assert_eq!((second.id, second.answer), (first.id, None), "a verdict has no words");
     assert!(talk.look().await.entries.iter().any(|entry| entry.text == "Bash: make install"));
     talk.say("no").await;
     assert!(matches!(verdict(again).await, Verdict::Deny { .. }));
