@@ -169,7 +169,7 @@ pub struct ChatEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no: Option<u64>,
     /// `user` (a message of the operator), `partial` (an answer while the work goes on),
-    /// `answer`, `question`, `permission` (a request that waits for the operator) or `tool`.
+    /// `answer`, `question`, `permission` (a request for it) or `tool`.
     pub kind: String,
     /// The text; of a tool the beginning of its arguments.
     pub text: String,
@@ -183,7 +183,8 @@ pub struct ChatEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
     /// Of `user`: `queued`, `read`, `working` (the agent has it and is at work), `answered`
-    /// or `failed`. Of `question` and `permission`: `open`, `answered` or `withdrawn`. Of
+    /// or `failed`. Of `question` and `permission`: `open`, `answered` or `withdrawn` (also
+    /// when its time was up). Of
     /// `tool`: `running`, `done` or `failed`. Of `answer`: `failed` or `cancelled` if the
     /// turn ended so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,7 +198,8 @@ pub struct ChatEntry {
     /// Of a question: the agent does nothing until it is answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocking: Option<bool>,
-    /// The number of the open need, for `/answer` and `POST /v1/needs/{id}/answer`.
+    /// The number of the open need, for `/answer` and `POST /v1/needs/{id}/answer`; of a
+    /// `permission` also when it is not open any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need: Option<u64>,
     /// The name of a tool.

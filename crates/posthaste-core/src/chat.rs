@@ -65,7 +65,7 @@ pub struct ChatEntry {
     /// The answers that a question offers.
     pub options: Vec<String>,
     pub blocking: bool,
-    /// The open need.
+    /// The open need, and of a permission request also the closed one.
     pub need: Option<NeedId>,
     /// The name of a tool.
     pub name: Option<String>,
@@ -106,7 +106,7 @@ pub enum ChatKind {
     /// The end of a worker's turn, or a message of an agent that comes by itself.
     Answer,
     Question,
-    /// A request for permission that waits for the operator.
+    /// A request for permission.
     Permission,
     /// A call of a tool.
     Tool,

@@ -9,8 +9,9 @@ use super::{Chat, ChatEntry, ChatError, ChatKind, EntryState, Spoken};
 use crate::Hub;
 use crate::address::{InstanceId, Mailbox};
 use crate::messaging::message::{Kind, Message, SenderKind, Seq, ThreadId};
-use crate::needs::{Need, NeedKind, QuestionFacts};
+use crate::needs::{Need, NeedId, NeedKind, Outcome, QuestionFacts};
 use crate::orchestration::TurnActivity;
+use crate::ports::store::NeedsLook;
 use crate::ports::{HistoryQuery, Record, RecordState, StoreError};
 use crate::time::Timestamp;
 
@@ -101,12 +102,47 @@ impl Hub {
                 (None, _) => {}
             }
         }
-        entries.extend(self.tools_of(who, &page_times(&page, before), lives).await);
+        let times = page_times(&page, before);
+        let is_shown = |need: &&Need| {
+            times.contains(&need.created_at) && !needs.iter().any(|open| open.id == need.id)
+        };
+        let closed = self.closed_permissions_of(who, lives).await?;
+        entries.extend(closed.iter().filter(is_shown).map(permission));
+        entries.extend(self.tools_of(who, &times, lives).await);
         // Messages of the same time keep their order.
         entries.sort_by_key(|entry| entry.created_at);
         let writing = self.writing(who).map(|writing| writing.borrow().clone());
         let writing = writing.filter(|text| !text.is_empty());
         Ok(Chat { view, working, writing, open, entries, next: page.next })
+    }
+
+    /// Returns the permission requests of an agent that are closed, of many the last.
+    async fn closed_permissions_of(
+        &self,
+        who: InstanceId,
+        lives: bool,
+    ) -> Result<Vec<Need>, StoreError> {
+        let most = self.limits.chat_tools;
+        let mut closed = Vec::new();
+        if lives {
+            let mut ids = self.engine.ledger(|l| l.closed_permissions(who));
+            ids.sort_unstable();
+            ids.drain(..ids.len().saturating_sub(most));
+            closed = self.needs(NeedsLook::These(ids)).await?;
+        } else {
+            // The ledger has forgotten what an ended agent asked.
+            let (kind, mut after) = (Some(NeedKind::Permission), NeedId(0));
+            loop {
+                let look = NeedsLook::After { after, kind, open_only: false, most: PAGE };
+                let page = self.needs(look).await?;
+                let Some(last) = page.last() else { break };
+                after = last.id;
+                closed.extend(page.into_iter().filter(|need| need.from.instance == Some(who)));
+            }
+            closed.drain(..closed.len().saturating_sub(most));
+        }
+        closed.retain(|need| need.closed.is_some());
+        Ok(closed)
     }
 
     async fn chat_page(
@@ -314,8 +350,13 @@ fn is_open(entry: &ChatEntry) -> bool {
 }
 
 fn permission(need: &Need) -> ChatEntry {
+    let state = match need.closed.as_ref().map(|closed| closed.outcome) {
+        None => EntryState::Open,
+        Some(Outcome::Allowed | Outcome::Denied) => EntryState::Answered,
+        Some(_) => EntryState::Withdrawn,
+    };
     ChatEntry {
-        state: Some(EntryState::Open),
+        state: Some(state),
         blocking: true,
         need: Some(need.id),
         ..ChatEntry::new(ChatKind::Permission, need.text.clone(), need.created_at)

@@ -8,6 +8,7 @@ use posthaste_core::orchestration::TurnActivity;
 use serde_json::json;
 
 use super::{Talk, refused, verdict, words};
+use crate::house::until;
 
 #[tokio::test]
 async fn a_plain_text_answers_the_blocking_question_and_the_next_one_is_a_message() {
@@ -171,4 +172,37 @@ async fn the_same_key_gives_a_verdict_once_and_is_no_message_later() {
     assert!(talk.look().await.entries.iter().any(|entry| entry.text == "Bash: make install"));
     talk.say("no").await;
     assert!(matches!(verdict(again).await, Verdict::Deny { .. }));
+}
+
+#[tokio::test]
+async fn a_request_that_was_closed_elsewhere_stays_in_the_conversation_with_its_state() {
+    let talk = Talk::new().await;
+    let first = talk.wants("make").await;
+    let id = talk.look().await.entries[0].need.expect("an open need");
+    let yes = AnswerRequest { allow: Some(true), ..AnswerRequest::default() };
+    talk.operator.answer_need(&id.to_string(), &yes).await.expect("allowed");
+    assert_eq!(verdict(first).await, Verdict::Allow);
+    let second = talk.wants("make install").await;
+    talk.house.hub.withdraw_permission(talk.who, "make install").await;
+    assert!(matches!(verdict(second).await, Verdict::Deny { .. }));
+    let third = talk.wants("make clean").await;
+    let shown = async || {
+        let entries = talk.look().await.entries;
+        let requests = entries.into_iter().filter(|entry| entry.kind == "permission");
+        requests.map(|entry| (entry.text, entry.state.unwrap_or_default())).collect::<Vec<_>>()
+    };
+    let expected = [
+        ("Bash: make", "answered"),
+        ("Bash: make install", "withdrawn"),
+        ("Bash: make clean", "open"),
+    ];
+    let expected = |last: &str| {
+        let mut all = expected.map(|(text, state)| (text.to_owned(), state.to_owned()));
+        all[2].1 = last.to_owned();
+        all
+    };
+    assert_eq!(shown().await, expected("open"));
+    talk.operator.stop(&talk.id).await.expect("stopped");
+    verdict(third).await;
+    until("it is withdrawn", async || shown().await == expected("withdrawn")).await;
 }

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::super::interrupt::Interrupt;
 use super::super::{Session, needs};
-use super::shown::Shown;
+use super::shown::{Shown, is_open};
 use super::view::{Seen, Views};
 use super::{ended, key, verdict};
 use crate::cli::ChatArgs;
@@ -141,14 +141,14 @@ fn found(view: &ChatView, awaited: &Awaited) -> Found {
     if let Some(own) = own.filter(|own| own.state.as_deref() == Some("failed")) {
         return Found::Failed(own.clone());
     }
-    let is_open = awaited.sent.is_some_and(|sent| view.open.contains(&sent));
+    let unanswered = awaited.sent.is_some_and(|sent| view.open.contains(&sent));
     let is_answer =
         |entry: &&ChatEntry| entry.kind == "answer" && entry.seq.is_some_and(|seq| seq > since);
     let answer = entries.iter().rev().find(is_answer);
-    if let Some(answer) = answer.filter(|_| !is_open || !view.working) {
+    if let Some(answer) = answer.filter(|_| !unanswered || !view.working) {
         return Found::Answer(answer.clone());
     }
-    let waits = |entry: &&ChatEntry| entry.need.is_some() && entry.blocking == Some(true);
+    let waits = |entry: &&ChatEntry| is_open(entry) && entry.blocking == Some(true);
     if let Some(asked) = entries.iter().find(waits) {
         return Found::Asks(asked.clone());
     }

@@ -77,13 +77,19 @@ impl Shown {
                 })
             }
             ("question", true) => Some(question(entry)),
+            ("permission", true) if state != "open" => {
+                Some(faint(format!("? it asked for permission: {} ({state})", entry.text)))
+            }
             ("permission", true) => {
                 let need = entry.need.unwrap_or_default();
                 let text = Text::new().add(Tone::Warn, "? it asks for permission: ");
                 let text = text.plain(&entry.text);
                 Some(text.then(faint(format!("\n  yes or no, or /answer {need} yes"))))
             }
-            ("question" | "permission", false) => Some(faint(format!("  it is {state}"))),
+            ("question" | "permission", false) => {
+                let asked = one_line(&entry.text, QUOTE);
+                Some(faint(format!("  it is {state}: {asked}")))
+            }
             ("tool", _) => Some(tool(entry, state)),
             _ => None,
         }
@@ -157,6 +163,11 @@ fn one_line(text: &str, most: usize) -> String {
     }
 }
 
+/// Returns whether an entry waits for the operator.
+pub(super) fn is_open(entry: &ChatEntry) -> bool {
+    entry.need.is_some() && entry.state.as_deref() == Some("open")
+}
+
 /// Returns the text that a person's line stands for: a number is one of the options that
 /// are open, and a plain yes or no is about the oldest request that is shown.
 pub(super) fn meant(line: &str, view: Option<&ChatView>) -> String {
@@ -172,7 +183,11 @@ pub(super) fn meant(line: &str, view: Option<&ChatView>) -> String {
         });
         return chosen.unwrap_or_else(|| line.to_owned());
     }
-    let request = entries().find(|entry| entry.kind == "permission");
+    let request = entries().find(|entry| entry.kind == "permission" && is_open(entry));
+    // Of a request that was closed a moment ago the hub says so: it is no word on another
+    // one, which comes only now.
+    let last = entries().rfind(|entry| entry.kind != "tool");
+    let request = request.or(last.filter(|entry| entry.kind == "permission"));
     let word = line.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     match (request.and_then(|entry| entry.need), word.as_str()) {
         // What is allowed is what the person has seen.

@@ -85,6 +85,30 @@ fn a_yes_is_about_the_request_that_the_person_has_seen() {
 }
 
 #[test]
+fn a_request_that_was_closed_elsewhere_is_told_and_a_yes_is_not_about_the_next_one() {
+    let request = |need: u64, text: &str, state: &str| {
+        json!({
+            "kind": "permission", "need": need, "text": text, "state": state, "blocking": true,
+            "created_at": "2026-03-04T12:00:00Z",
+        })
+    };
+    let mut shown = Shown::default();
+    lines(&mut shown, &view(json!([request(9, "Bash: make", "open")])));
+    let closed = view(json!([request(9, "Bash: make", "answered")]));
+    assert_eq!(lines(&mut shown, &closed), ["  it is answered: Bash: make"]);
+    // The hub refuses it, whatever has come since.
+    assert_eq!(meant("yes", Some(&closed)), "/answer 9 yes");
+    let next =
+        view(json!([request(9, "Bash: make", "withdrawn"), request(10, "Bash: rm", "open")]));
+    assert_eq!(meant("no", Some(&next)), "/answer 10 no");
+    let said = entry(11, "answer", "shall I go on?", json!({}));
+    let later = view(json!([request(9, "Bash: make", "answered"), said]));
+    assert_eq!(meant("yes", Some(&later)), "yes", "it is a word of the conversation");
+    let told = lines(&mut Shown::default(), &closed);
+    assert_eq!(told, ["? it asked for permission: Bash: make (answered)"]);
+}
+
+#[test]
 fn no_text_of_an_agent_moves_the_cursor() {
     let hostile = "red\u{1b}[2J\u{202e}\u{0}\rblue";
     let options = json!({ "need": 3, "options": [hostile], "quote": hostile, "name": hostile });
