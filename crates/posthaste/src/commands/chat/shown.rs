@@ -174,9 +174,10 @@ pub(super) fn meant(line: &str, view: Option<&ChatView>) -> String {
     let line = line.trim();
     let entries = || view.into_iter().flat_map(|view| &view.entries);
     if let Ok(number) = line.parse::<usize>() {
-        let offers = |entry: &&ChatEntry| entry.need.is_some() && !entry.options.is_empty();
-        let asked = entries().filter(|e| e.blocking == Some(true)).find(offers);
-        let asked = asked.or_else(|| entries().find(offers));
+        let questions = || entries().filter(|entry| entry.kind == "question" && is_open(entry));
+        // The one for which the agent waits comes first, also if it offers nothing.
+        let waits = questions().find(|entry| entry.blocking == Some(true));
+        let asked = waits.or_else(|| questions().find(|entry| !entry.options.is_empty()));
         let chosen = asked.and_then(|entry| {
             let option = entry.options.get(number.checked_sub(1)?)?;
             Some(format!("/answer {} {option}", entry.need?))

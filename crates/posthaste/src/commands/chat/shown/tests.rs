@@ -73,6 +73,16 @@ fn a_question_has_numbered_options_and_a_number_answers_it() {
 }
 
 #[test]
+fn a_number_answers_the_question_for_which_the_agent_waits_and_not_a_side_question() {
+    let side = json!({ "need": 3, "state": "open", "blocking": false, "options": ["a", "b"] });
+    let waits = json!({ "need": 4, "state": "open", "blocking": true });
+    let side = entry(5, "question", "which tests?", side);
+    let both = view(json!([side.clone(), entry(6, "question", "how many?", waits)]));
+    assert_eq!(meant("2", Some(&both)), "2", "the hub gives it to the one that waits");
+    assert_eq!(meant("2", Some(&view(json!([side])))), "/answer 3 b");
+}
+
+#[test]
 fn a_yes_is_about_the_request_that_the_person_has_seen() {
     let request = json!({
         "kind": "permission", "need": 9, "text": "Bash: make", "state": "open", "blocking": true,
