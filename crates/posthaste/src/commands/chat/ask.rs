@@ -167,7 +167,11 @@ fn how(entry: &ChatEntry, view: &ChatView) -> String {
         true => String::new(),
         false => format!(" [{}]", entry.options.join(" | ")),
     };
-    let words = if kind == "permission" { "yes" } else { "TEXT" };
+    // A plain yes may be about a request that comes only now.
+    let words = match kind {
+        "permission" => format!("/answer {need} yes"),
+        _ => "TEXT".to_owned(),
+    };
     let other = needs::how(kind, &need.to_string());
     format!("it waits for you{offered}: posthaste chat {id} {words}; or {other}")
 }
@@ -176,3 +180,6 @@ fn goes_on(view: &ChatView, why: &str) -> String {
     let (address, id) = (&view.address, &view.instance);
     format!("{why} and {address} goes on; to see what it says: posthaste chat {id}")
 }
+
+#[cfg(test)]
+mod tests;
