@@ -189,7 +189,8 @@ pub struct ChatEntry {
     /// turn ended so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Why a message failed.
+    /// Why a message failed: `turn_failed`, `turn_cancelled`, `agent_ended` (before it
+    /// answered), or the reason for which it is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The answers that a question offers.

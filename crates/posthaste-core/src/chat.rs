@@ -60,7 +60,7 @@ pub struct ChatEntry {
     /// The agent's own quote of what it answers.
     pub quote: Option<String>,
     pub state: Option<EntryState>,
-    /// The reason why the message is dead.
+    /// The reason why the message is dead, or gets no answer.
     pub reason: Option<&'static str>,
     /// The answers that a question offers.
     pub options: Vec<String>,
@@ -136,7 +136,8 @@ pub enum EntryState {
     Working,
     /// An answer names it, or a final answer came after it.
     Answered,
-    /// A message is dead, an answer says that the turn failed, or a tool failed.
+    /// A message is dead; its turn failed, was cancelled or ended with the agent; an answer
+    /// says that the turn failed; or a tool failed.
     Failed,
     /// The turn was cancelled.
     Cancelled,

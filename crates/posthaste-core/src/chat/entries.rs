@@ -1,6 +1,6 @@
 //! The entries of a conversation: messages, and what stands between them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use crate::messaging::message::{Kind, Message, SenderKind, Seq, ThreadId};
 use crate::needs::{Need, NeedId, NeedKind, Outcome, QuestionFacts};
 use crate::orchestration::TurnActivity;
 use crate::ports::store::NeedsLook;
-use crate::ports::{HistoryQuery, Record, RecordState, StoreError};
+use crate::ports::{DeliveryRecord, HistoryQuery, Record, RecordState, StoreError};
 use crate::time::Timestamp;
 
 /// Messages of a thread that are read at a time, and how often: a thread also has the mail
@@ -54,6 +54,7 @@ struct Speaker {
     who: InstanceId,
     /// The hub runs it, and so knows where its turns end.
     is_worker: bool,
+    lives: bool,
     at_work: bool,
 }
 
@@ -61,11 +62,25 @@ struct Speaker {
 #[derive(Default)]
 struct Answered {
     by_name: HashSet<Seq>,
-    /// The numbers and the times of final answers.
-    finals: Vec<(Seq, Timestamp)>,
+    /// Messages that the end of a turn names which answered nothing.
+    unanswered: HashMap<Seq, End>,
+    /// The ends of turns: their numbers and times.
+    ends: Vec<(Seq, Timestamp, End)>,
     /// Messages that a reply of the operator names.
     replied: HashSet<Seq>,
 }
+
+/// What the end of a turn is for the messages that the agent had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Answered,
+    Failed(&'static str),
+}
+
+/// The reasons why a message that the agent has had gets no answer.
+const TURN_FAILED: &str = "turn_failed";
+const TURN_CANCELLED: &str = "turn_cancelled";
+const AGENT_ENDED: &str = "agent_ended";
 
 impl Hub {
     /// Returns a page of the conversation with an agent: the last messages, or the last
@@ -86,7 +101,7 @@ impl Hub {
         let is_worker = view.instance.work.is_some();
         let at_work = lives && is_worker && busy;
         let answered = Answered::by(page.records.iter().chain(&page.later), who);
-        let of = Speaker { who, is_worker, at_work };
+        let of = Speaker { who, is_worker, lives, at_work };
         let mut entries: Vec<ChatEntry> =
             page.records.iter().map(|record| entry(record, of, &answered)).collect();
         let open: Vec<Seq> = entries.iter().filter(|e| is_open(e)).filter_map(|e| e.seq).collect();
@@ -270,20 +285,39 @@ impl Answered {
             if message.kind == Kind::QUESTION {
                 continue;
             }
-            answered.by_name.extend(message.in_reply_to);
-            answered.by_name.extend(AnswerFacts::of(message).answers.into_iter().map(Seq));
+            let facts = AnswerFacts::of(message);
+            let end = match () {
+                () if facts.failed || message.kind == Kind::AGENT_FAILED => {
+                    End::Failed(TURN_FAILED)
+                }
+                () if facts.cancelled => End::Failed(TURN_CANCELLED),
+                () => End::Answered,
+            };
+            let named = facts.answers.into_iter().map(Seq).chain(message.in_reply_to);
+            match end {
+                End::Answered => answered.by_name.extend(named),
+                End::Failed(_) => answered.unanswered.extend(named.map(|seq| (seq, end))),
+            }
             if is_final(message) {
-                answered.finals.push((message.seq, message.created_at));
+                answered.ends.push((message.seq, message.created_at, end));
             }
         }
+        // Records are oldest first, but for those after a page.
+        answered.ends.sort_by_key(|(seq, ..)| *seq);
         answered
     }
 
-    /// Returns whether a message that the agent has had since this time is answered: by
-    /// name, or by a final answer, which closes everything that the agent had then.
-    fn has(&self, seq: Seq, since: Option<Timestamp>) -> bool {
-        let closes = |(no, at): &(Seq, Timestamp)| *no > seq && since.is_some_and(|s| s <= *at);
-        self.by_name.contains(&seq) || self.finals.iter().any(closes)
+    /// Returns what became of a message that the agent has had since this time: by name, or
+    /// by the first end of a turn after it, which closes everything that the agent had then.
+    fn of(&self, seq: Seq, since: Option<Timestamp>) -> Option<End> {
+        if self.by_name.contains(&seq) {
+            return Some(End::Answered);
+        }
+        let closes = |(no, at, _): &&(Seq, Timestamp, End)| {
+            *no > seq && since.is_some_and(|since| since <= *at)
+        };
+        let named = self.unanswered.get(&seq).copied();
+        named.or_else(|| self.ends.iter().find(closes).map(|(.., end)| *end))
     }
 }
 
@@ -318,29 +352,38 @@ fn entry(record: &Record, of: Speaker, answered: &Answered) -> ChatEntry {
     ChatEntry { answers, quote: facts.quote, state, ..new(kind) }
 }
 
-/// Returns the state of a message of the operator, and why it is dead.
+/// Returns the state of a message of the operator, and why it failed.
 fn state_of(
     record: &Record,
     of: Speaker,
     answered: &Answered,
 ) -> (EntryState, Option<&'static str>) {
-    let own = Mailbox::Instance(of.who);
-    let delivery = record.deliveries.iter().find(|d| d.mailbox == own);
-    let seq = record.message.seq;
-    let state = match delivery.map(|d| (d.state, d.settled_at)) {
+    let (state, since) = match delivery(record, of).map(|d| (d.state, d.settled_at)) {
         Some((RecordState::Dead { reason, .. }, _)) => {
             return (EntryState::Failed, Some(reason.as_str()));
         }
         // An answer may be stored before the proof that its message arrived.
-        Some((RecordState::Queued | RecordState::Leased, _)) if !answered.has(seq, None) => {
-            EntryState::Queued
-        }
-        Some((_, since)) if answered.has(seq, since) => EntryState::Answered,
-        // A reply to a question is no request of its own.
-        Some(_) if of.at_work && record.message.in_reply_to.is_none() => EntryState::Working,
-        _ => EntryState::Read,
+        Some((RecordState::Queued | RecordState::Leased, _)) => (EntryState::Queued, None),
+        Some((RecordState::Acked(_), since)) => (EntryState::Read, since),
+        None => (EntryState::Read, None),
     };
-    (state, None)
+    // A reply to a question is no request of its own.
+    let is_request = record.message.in_reply_to.is_none();
+    match (answered.of(record.message.seq, since), state) {
+        (Some(End::Answered), _) => (EntryState::Answered, None),
+        (Some(End::Failed(why)), _) => (EntryState::Failed, Some(why)),
+        (None, EntryState::Read) if is_request && of.at_work => (EntryState::Working, None),
+        (None, EntryState::Read) if is_request && !of.lives => {
+            (EntryState::Failed, Some(AGENT_ENDED))
+        }
+        (None, state) => (state, None),
+    }
+}
+
+/// Returns the way of an operator's message to the agent.
+fn delivery(record: &Record, of: Speaker) -> Option<&DeliveryRecord> {
+    let own = Mailbox::Instance(of.who);
+    record.deliveries.iter().find(|d| d.mailbox == own)
 }
 
 fn is_open(entry: &ChatEntry) -> bool {

@@ -141,3 +141,40 @@ async fn a_report_on_a_task_of_the_operator_is_its_answer() {
     assert_eq!(shown, [("user", "count the bricks"), ("answer", "4711")]);
     assert_eq!(view.entries[0].state.as_deref(), Some("answered"));
 }
+
+#[tokio::test]
+async fn messages_of_a_turn_that_failed_or_was_cancelled_have_failed_and_say_why() {
+    let talk = Talk::new().await;
+    let ends = [("failed", "turn_failed"), ("cancelled", "turn_cancelled")];
+    for (how, why) in ends {
+        let (named, other) = (talk.sends("fix it").await, talk.sends("and that").await);
+        talk.has_read(&[named, other]).await;
+        let end = json!({ "final": true, "answers": [named], how: true });
+        talk.utters("answer", &format!("I had to stop: {how}"), end).await;
+        for seq in [named, other] {
+            let entry = talk.entry(seq).await;
+            assert_eq!(entry.state.as_deref(), Some("failed"), "{how}");
+            assert_eq!(entry.reason.as_deref(), Some(why));
+        }
+        assert_eq!(talk.look().await.open, Vec::<u64>::new());
+    }
+    // What a later answer names is answered after all.
+    let again = talk.sends("go on").await;
+    talk.has_read(&[again]).await;
+    let first = talk.look().await.entries[0].seq.expect("a message");
+    let end = json!({ "final": true, "answers": [first, again] });
+    talk.utters("answer", "both are done", end).await;
+    talk.until_state(first, "answered").await;
+    talk.until_state(again, "answered").await;
+}
+
+#[tokio::test]
+async fn a_message_that_an_agent_had_when_it_was_stopped_has_failed() {
+    let talk = Talk::new().await;
+    let seq = talk.sends("fix the login").await;
+    talk.has_read(&[seq]).await;
+    talk.operator.stop(&talk.id).await.expect("stopped");
+    talk.until_state(seq, "failed").await;
+    assert_eq!(talk.entry(seq).await.reason.as_deref(), Some("agent_ended"));
+    assert_eq!(talk.look().await.open, Vec::<u64>::new());
+}

@@ -138,7 +138,7 @@ fn found(view: &ChatView, awaited: &Awaited) -> Found {
     let entries = &view.entries;
     let since = awaited.sent.unwrap_or(awaited.after);
     let own = entries.iter().find(|entry| entry.seq.is_some() && entry.seq == awaited.sent);
-    if let Some(own) = own.filter(|own| own.state.as_deref() == Some("failed")) {
+    if let Some(own) = own.filter(|own| own.state.as_deref() == Some("failed") && !was_had(own)) {
         return Found::Failed(own.clone());
     }
     let unanswered = awaited.sent.is_some_and(|sent| view.open.contains(&sent));
@@ -157,6 +157,13 @@ fn found(view: &ChatView, awaited: &Awaited) -> Found {
         true => Found::Idle,
         false => Found::Nothing,
     }
+}
+
+/// Returns whether the agent has had a message that failed: then its last words, or its end,
+/// say more than the message.
+fn was_had(own: &ChatEntry) -> bool {
+    let had = ["turn_failed", "turn_cancelled", "agent_ended"];
+    own.reason.as_deref().is_some_and(|why| had.contains(&why))
 }
 
 /// Says how what the agent asks is answered.

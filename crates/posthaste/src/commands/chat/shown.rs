@@ -62,8 +62,7 @@ impl Shown {
                     .add(Tone::Faint, format!(" ({state})")),
             ),
             ("user", false) if state == "failed" => {
-                let why = entry.reason.as_deref().unwrap_or_default();
-                Some(Text::new().add(Tone::Bad, format!("[{number}] it did not arrive: {why}")))
+                Some(Text::new().add(Tone::Bad, format!("[{number}] {}", why_not(entry))))
             }
             ("user", false) => Some(faint(format!("[{number}] {state}"))),
             ("partial" | "answer", true) => {
@@ -115,6 +114,16 @@ impl Shown {
         });
         let quote = texts.collect::<Vec<_>>().join("; ");
         (!quote.is_empty()).then_some(quote)
+    }
+}
+
+/// Says why a message gets no answer.
+fn why_not(entry: &ChatEntry) -> String {
+    match entry.reason.as_deref().unwrap_or_default() {
+        "turn_failed" => "failed: the turn failed".to_owned(),
+        "turn_cancelled" => "failed: the turn was cancelled".to_owned(),
+        "agent_ended" => "failed: the agent ended before it answered".to_owned(),
+        dead => format!("failed: it did not arrive ({dead})"),
     }
 }
 
