@@ -150,7 +150,9 @@ pub struct ChatView {
     /// The answer that its model is writing; absent while it writes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writing: Option<String>,
-    /// The numbers of the operator's messages among the entries that nothing has answered.
+    /// The numbers of the operator's messages among the entries that nothing has answered. A
+    /// message that stays `read`, because the agent ended its turn without a word about it,
+    /// is not open.
     pub open: Vec<u64>,
     /// Oldest first.
     pub entries: Vec<ChatEntry>,

@@ -37,7 +37,8 @@ pub struct Chat {
     pub working: bool,
     /// The answer that its model is writing.
     pub writing: Option<String>,
-    /// The operator's messages in this page that nothing has answered.
+    /// The operator's messages in this page that nothing has answered, without those that
+    /// the agent had when its turn ended without a word.
     pub open: Vec<Seq>,
     /// Oldest first.
     pub entries: Vec<ChatEntry>,

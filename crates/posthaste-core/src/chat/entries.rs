@@ -102,9 +102,21 @@ impl Hub {
         let at_work = lives && is_worker && busy;
         let answered = Answered::by(page.records.iter().chain(&page.later), who);
         let of = Speaker { who, is_worker, lives, at_work };
+        // Only then each end of a turn is the end of what the agent had.
+        let idle_since = match self.answers_operator(&view.instance).await? {
+            true => self.idle_since(who),
+            false => None,
+        };
         let mut entries: Vec<ChatEntry> =
             page.records.iter().map(|record| entry(record, of, &answered)).collect();
-        let open: Vec<Seq> = entries.iter().filter(|e| is_open(e)).filter_map(|e| e.seq).collect();
+        let is_over = |record: &Record| {
+            let had_since = delivery(record, of).and_then(|d| d.settled_at);
+            had_since.zip(idle_since).is_some_and(|(had, idle)| had <= idle)
+        };
+        let open = page.records.iter().zip(&entries).filter(|(record, entry)| {
+            is_open(entry) && !(entry.state == Some(EntryState::Read) && is_over(record))
+        });
+        let open: Vec<Seq> = open.filter_map(|(_, entry)| entry.seq).collect();
         let is_queued = |e: &ChatEntry| e.state == Some(EntryState::Queued);
         let working = at_work || lives && is_worker && entries.iter().any(is_queued);
         for need in &needs {

@@ -34,7 +34,7 @@ pub(crate) struct Staff {
     /// Workers that were asked to end, with all below them, and the reason.
     pub(super) ending: Mutex<Map<InstanceId, String>>,
     /// The activity of workers whose drivers tell.
-    pub(super) activities: Mutex<Map<InstanceId, TurnActivity>>,
+    pub(super) activities: Mutex<Map<InstanceId, (TurnActivity, Timestamp)>>,
     /// Times at which agents were last woken.
     pub(super) woken: Mutex<Map<InstanceId, Timestamp>>,
 }

@@ -18,6 +18,7 @@ use crate::messaging::proof::{Call, Door};
 use crate::messaging::receive::{Ask, Batch, Budget};
 use crate::ports::{Filter, StoreError};
 use crate::registry::RegistryError;
+use crate::time::Timestamp;
 
 /// The activity of a worker, as its driver sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,16 +187,28 @@ impl Hub {
     /// Notes the activity of a worker, for those who look; `None` when it has ended.
     pub fn note_activity(&self, who: InstanceId, activity: Option<TurnActivity>) {
         let Some(staff) = self.staff.get() else { return };
+        let now = self.clock.now();
         let mut all = staff.activities.lock();
         match activity {
-            Some(activity) => drop(all.insert(who, activity)),
+            Some(activity) => {
+                let known = all.entry(who).or_insert((activity, now));
+                if known.0 != activity {
+                    *known = (activity, now);
+                }
+            }
             None => drop(all.remove(&who)),
         }
     }
 
     /// Returns the activity of a worker, if its driver tells.
     pub fn turn_activity(&self, who: InstanceId) -> Option<TurnActivity> {
-        self.staff.get()?.activities.lock().get(&who).copied()
+        self.staff.get()?.activities.lock().get(&who).map(|(activity, _)| *activity)
+    }
+
+    /// Returns when the last turn of a worker ended, if it is between two turns.
+    pub(crate) fn idle_since(&self, who: InstanceId) -> Option<Timestamp> {
+        let activity = self.staff.get()?.activities.lock().get(&who).copied();
+        activity.filter(|(activity, _)| *activity == TurnActivity::Idle).map(|(_, since)| since)
     }
 }
 

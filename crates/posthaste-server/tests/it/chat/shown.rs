@@ -48,6 +48,22 @@ async fn a_final_answer_closes_also_a_message_that_it_does_not_name() {
 }
 
 #[tokio::test]
+async fn a_message_about_which_a_turn_says_nothing_is_not_open_after_it() {
+    let talk = Talk::new().await;
+    let is = |activity| talk.house.hub.note_activity(talk.who, Some(activity));
+    is(TurnActivity::Idle);
+    let thanks = talk.sends("thanks!").await;
+    assert_eq!(talk.look().await.open, [thanks]);
+    is(TurnActivity::Busy);
+    talk.has_read(&[thanks]).await;
+    assert_eq!(talk.look().await.open, [thanks]);
+    is(TurnActivity::Idle);
+    let view = talk.look().await;
+    assert_eq!((view.open, view.working), (vec![], false));
+    assert_eq!(view.entries[0].state.as_deref(), Some("read"));
+}
+
+#[tokio::test]
 async fn a_message_that_is_dead_has_failed_and_says_why() {
     let talk = Talk::new().await;
     let (visitor, _) = talk.house.agent("visitor").await;

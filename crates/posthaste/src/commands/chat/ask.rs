@@ -1,5 +1,7 @@
 //! One message and its answer: for scripts, and for a person who asks one thing.
 
+use std::time::Duration;
+
 use posthaste_api::chat::{ChatEntry, ChatSay, ChatView};
 use posthaste_api::{ApiError, ErrorCode};
 use tokio::time::{Instant, timeout_at};
@@ -16,6 +18,10 @@ use crate::progress::{Progress, while_waiting};
 
 /// Number of messages that are looked at: more may come at a time than a person writes.
 const LOOKED_AT: u32 = 200;
+
+/// An agent begins its turn a moment after it has taken its mail: so long it may have nothing
+/// to do.
+const SETTLES: Duration = Duration::from_secs(1);
 
 /// What is awaited.
 struct Awaited {
@@ -61,10 +67,13 @@ pub(super) async fn run(
     verdict(&said, output);
     let awaited = Awaited { after, sent: said.receipt.map(|receipt| receipt.seq) };
     let deadline = Instant::now() + args.timeout;
+    // Since when the agent has nothing more to do.
+    let mut idle: Option<Instant> = None;
     loop {
+        let until = idle.map_or(deadline, |since| deadline.min(since + SETTLES));
         let mut progress = Progress::for_viewer(output);
         let what = format!("{} works", before.address);
-        let looked = while_waiting(&mut progress, &what, timeout_at(deadline, views.next()));
+        let looked = while_waiting(&mut progress, &what, timeout_at(until, views.next()));
         let looked = match interrupt.or(looked).await {
             Ok(looked) => looked,
             Err(interrupted) => {
@@ -75,6 +84,10 @@ pub(super) async fn run(
         };
         drop(progress);
         let view = match looked {
+            Err(_) if until < deadline => {
+                output.note(&format!("{} has ended its turn without an answer", before.address));
+                return Ok(());
+            }
             Err(_) => {
                 output.note(&goes_on(&before, "the time is up"));
                 return Err(Failure::Incomplete);
@@ -87,14 +100,16 @@ pub(super) async fn run(
             Ok(Err(failure)) => return Err(failure),
         };
         show(&view, &awaited, &mut shown, output)?;
-        match found(&view, &awaited) {
+        let found = found(&view, &awaited);
+        if !matches!(found, Found::Idle) {
+            idle = None;
+        }
+        match found {
             Found::Nothing => {}
             Found::Answer(answer) if answer.state.is_some() => return Err(Failure::WorkerFailed),
             Found::Answer(_) => return Ok(()),
-            Found::Idle => {
-                output.note(&format!("{} has ended its turn without an answer", view.address));
-                return Ok(());
-            }
+            Found::Idle if idle.is_none() && runs(id, session).await => idle = Some(Instant::now()),
+            Found::Idle => {}
             Found::Asks(entry) => {
                 output.note(&how(&entry, &view));
                 return Err(Failure::Incomplete);
@@ -109,6 +124,12 @@ pub(super) async fn run(
             return Err(ended(&view));
         }
     }
+}
+
+/// Returns whether the hub runs this agent, and so knows when its turns end.
+async fn runs(id: &str, session: &Session) -> bool {
+    let Ok(client) = session.client() else { return false };
+    client.instance(id).await.is_ok_and(|instance| instance.started_at.is_some())
 }
 
 /// Shows what is new: in JSON everything, else what the agent says.
@@ -152,8 +173,9 @@ fn found(view: &ChatView, awaited: &Awaited) -> Found {
     if let Some(asked) = entries.iter().find(waits) {
         return Found::Asks(asked.clone());
     }
-    let is_over = !view.working && own.is_none_or(|own| own.state.as_deref() != Some("queued"));
-    match is_over && awaited.sent.is_none() {
+    // What answered a question is never open.
+    let settles = |own: &ChatEntry| own.state.as_deref() == Some("read") && !unanswered;
+    match !view.working && own.map_or(awaited.sent.is_none(), settles) {
         true => Found::Idle,
         false => Found::Nothing,
     }

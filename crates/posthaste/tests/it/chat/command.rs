@@ -60,6 +60,26 @@ async fn a_question_ends_the_command_and_the_next_one_answers_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_word_of_thanks_that_gets_no_answer_ends_the_command() {
+    let mut stage = Stage::set().await;
+    let asked = stage.world.start(&["chat", "helper", "count"]);
+    stage.turn().await.call("askUser", json!({ "question": "to what?", "blocking": false }));
+    stage.turn().await.say("counted");
+    assert_eq!(asked.end().code, Some(0));
+    for text in ["thanks!", "/answer two"] {
+        let asked = stage.world.start(&["chat", "helper", text]);
+        stage.turn().await.say("");
+        let ran = asked.end();
+        assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{ran:?}");
+        assert!(ran.err.contains("has ended its turn without an answer"), "{ran:?}");
+        let who = stage.world.json(&["agents"])["instances"][0]["instance"].clone();
+        let who = who.as_str().expect("an instance");
+        assert_eq!(stage.look(who).await.open, Vec::<u64>::new());
+    }
+    stage.world.say(&["stop", "helper"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_json_each_line_is_an_entry_and_time_up_is_told() {
     let mut stage = Stage::set().await;
     let asked = stage.world.start(&["chat", "helper", "wait", "--json", "--timeout", "1"]);

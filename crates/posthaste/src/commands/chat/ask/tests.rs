@@ -25,3 +25,16 @@ fn the_hint_of_a_permission_request_names_it() {
     let told = how(&view.entries[0], &view);
     assert!(told.starts_with("it waits for you: posthaste chat a3f7b2c1 /answer 3 yes;"), "{told}");
 }
+
+#[test]
+fn a_message_that_was_read_and_is_not_open_has_no_answer_to_wait_for() {
+    let awaited = Awaited { after: 4, sent: Some(5) };
+    let own = |state: &str| json!([entry("user", json!({ "seq": 5, "state": state }))]);
+    for (working, open, state) in
+        [(true, &[5][..], "queued"), (true, &[5], "working"), (false, &[5], "read")]
+    {
+        let found = found(&view(working, open, own(state)), &awaited);
+        assert!(matches!(found, Found::Nothing), "{state}");
+    }
+    assert!(matches!(found(&view(false, &[], own("read")), &awaited), Found::Idle));
+}
