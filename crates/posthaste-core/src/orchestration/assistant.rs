@@ -14,6 +14,7 @@ use crate::messaging::message::{
 };
 use crate::messaging::receive::{Batch, Budget};
 use crate::messaging::send::SendError;
+use crate::needs::{Outcome, clipped};
 use crate::ports::{Filter, OwnTools, StoreError};
 
 /// Something that an assistant says to the human, or to the giver of its work.
@@ -64,8 +65,9 @@ impl Hub {
         }
     }
 
-    /// Waits for the human's answer to a question of an assistant, and takes it. Tries again
-    /// while the store has trouble.
+    /// Waits for the human's answer to a question of an assistant, and takes it. The answer
+    /// closes the question also if it does not name it: nobody waits any more, and the next
+    /// words of the human are no answer. Tries again while the store has trouble.
     pub async fn answer_of_human(self: &Arc<Self>, who: InstanceId, question: Seq) -> Batch {
         let _asking = self.asks(Principal::Instance(who));
         let filter =
@@ -74,11 +76,33 @@ impl Hub {
             let at_once = Some(std::time::Duration::ZERO);
             match self.take_for_driver(who, filter.clone(), at_once, Budget::Whole).await {
                 Ok(batch) if batch.mail.is_empty() => {}
-                Ok(batch) => return batch,
+                Ok(batch) => {
+                    self.close_question(who, question, &batch).await;
+                    return batch;
+                }
                 Err(error) => {
                     tracing::warn!(%who, %error, "an answer was not read; it is tried again");
                 }
             }
+        }
+    }
+
+    /// Closes the need of a question that was answered by mail which does not name it.
+    async fn close_question(&self, who: InstanceId, question: Seq, answer: &Batch) {
+        let words = answer
+            .mail
+            .first()
+            .map(|entry| clipped(&entry.leased.message.body, self.limits.need_text_chars));
+        let closed = async {
+            let needs = self.open_needs_of(who).await?;
+            let Some(need) = needs.iter().find(|need| need.message == Some(question)) else {
+                return Ok(false);
+            };
+            self.engine.close_need(need.id, Outcome::Answered, words, false).await
+        };
+        if let Err(error) = closed.await {
+            // The operator answers it once more.
+            tracing::warn!(%who, %error, "the question stays open although it was answered");
         }
     }
 

@@ -357,6 +357,30 @@ async fn a_blocking_question_takes_the_next_text_and_the_work_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_that_was_answered_by_a_plain_send_takes_no_later_message() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(Some("Paint it.")).await;
+    stage.turn().await.call("askUser", json!({ "question": "Which colour?" }));
+    let asked = stage.hears(&who, "Which colour?").await;
+    stage.world.say(&["send", &who, "red"]);
+    let turn = stage.turn().await;
+    assert_eq!(turn.result(), "red");
+    let said = stage.say(&who, "And the door?").await;
+    assert!(said.need.is_none(), "it is a message");
+    let need = stage.world.json(&["needs", "--all"])["needs"][0].clone();
+    assert_eq!((&need["message"], &need["outcome"]), (&json!(asked.seq), &json!("answered")));
+    assert_eq!(need["answer"], "red");
+    turn.call("whoami", json!({}));
+    let turn = stage.turn().await;
+    assert_eq!(of_user(&turn), ["Paint it.", "And the door?"]);
+    turn.say("Red as well.");
+    // Two messages are open, of which it is reminded once.
+    stage.turn().await.say("Red as well.");
+    stage.hears(&who, "Red as well.").await;
+    stage.world.say(&["stop", &who]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_open_questions_the_blocking_one_is_answered_first() {
     let mut stage = Stage::set().await;
     let who = stage.starts(Some("Set up auth.")).await;
