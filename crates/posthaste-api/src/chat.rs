@@ -154,7 +154,8 @@ pub struct ChatView {
     /// message that stays `read`, because the agent ended its turn without a word about it,
     /// is not open.
     pub open: Vec<u64>,
-    /// Oldest first.
+    /// Oldest first. Without `before` they include each open question and request, also older
+    /// ones.
     pub entries: Vec<ChatEntry>,
     /// Give it as `before` for older messages; absent at the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{Chat, ChatEntry, ChatError, ChatKind, EntryState, Spoken};
 use crate::Hub;
 use crate::address::{InstanceId, Mailbox};
-use crate::messaging::message::{Kind, Message, SenderKind, Seq, ThreadId};
+use crate::messaging::message::{Kind, Message, MessageRef, SenderKind, Seq, ThreadId};
 use crate::needs::{Need, NeedId, NeedKind, Outcome, QuestionFacts};
 use crate::orchestration::TurnActivity;
 use crate::ports::store::NeedsLook;
@@ -126,6 +126,10 @@ impl Hub {
                     (asked.need, asked.state) = (Some(need.id), Some(EntryState::Open));
                 }
                 (None, NeedKind::Permission) if before.is_none() => entries.push(permission(need)),
+                // It is older than the page, and waits all the same.
+                (None, NeedKind::Question) if before.is_none() => {
+                    entries.push(self.question(need).await?);
+                }
                 (None, _) => {}
             }
         }
@@ -141,6 +145,24 @@ impl Hub {
         let writing = self.writing(who).map(|writing| writing.borrow().clone());
         let writing = writing.filter(|text| !text.is_empty());
         Ok(Chat { view, working, writing, open, entries, next: page.next })
+    }
+
+    /// Returns the entry of an open question, whole if its message is still kept.
+    async fn question(&self, need: &Need) -> Result<ChatEntry, StoreError> {
+        let asked = match need.message {
+            Some(seq) => self.engine.message(MessageRef::Seq(seq)).await?,
+            None => None,
+        };
+        let text =
+            asked.map_or_else(|| need.text.clone(), |it| it.message.body.as_str().to_owned());
+        Ok(ChatEntry {
+            seq: need.message,
+            state: Some(EntryState::Open),
+            blocking: need.blocking,
+            options: need.options.clone(),
+            need: Some(need.id),
+            ..ChatEntry::new(ChatKind::Question, text, need.created_at)
+        })
     }
 
     /// Returns the permission requests of an agent that are closed, of many the last.

@@ -85,7 +85,7 @@ impl Talk {
             text: text.to_owned(),
             in_reply_to: None,
             metadata: metadata.to_string(),
-            key: format!("{text}:{metadata}"),
+            key: format!("{}:{metadata}", text.chars().take(80).collect::<String>()),
         };
         self.house.hub.utter(self.who, said).await.expect("said").seq.0
     }

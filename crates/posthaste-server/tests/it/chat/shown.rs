@@ -194,3 +194,26 @@ async fn a_message_that_an_agent_had_when_it_was_stopped_has_failed() {
     assert_eq!(talk.entry(seq).await.reason.as_deref(), Some("agent_ended"));
     assert_eq!(talk.look().await.open, Vec::<u64>::new());
 }
+
+#[tokio::test]
+async fn an_open_question_is_shown_however_old_it_is() {
+    let talk = Talk::new().await;
+    let long = format!("which tests? {}", "x".repeat(10_000));
+    let side = talk.asks(&long, false).await;
+    for number in 0..4 {
+        talk.sends(&format!("message {number}")).await;
+    }
+    let query = ChatQuery { last_n: Some(3), before: None };
+    let view = talk.operator.chat(&talk.id, &query).await.expect("a view");
+    let entry = &view.entries[0];
+    assert_eq!((entry.seq, entry.kind.as_str()), (Some(side), "question"));
+    assert_eq!((entry.text == long, entry.state.as_deref()), (true, Some("open")));
+    assert_eq!((view.entries.len(), entry.need.is_some()), (4, true));
+    let query = ChatQuery { last_n: Some(3), before: view.before };
+    let older = talk.operator.chat(&talk.id, &query).await.expect("a view");
+    assert_eq!(older.entries.iter().filter(|entry| entry.seq == Some(side)).count(), 1);
+    talk.say("/answer all of them").await;
+    let query = ChatQuery { last_n: Some(3), before: None };
+    let view = talk.operator.chat(&talk.id, &query).await.expect("a view");
+    assert!(view.entries.iter().all(|entry| entry.seq != Some(side)), "it does not wait");
+}
