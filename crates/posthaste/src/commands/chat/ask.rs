@@ -120,8 +120,13 @@ pub(super) async fn run(
                 return Err(ApiError::new(ErrorCode::RecipientGone, told).into());
             }
         }
-        if !matches!(&*view.status, "starting" | "running") {
-            return Err(ended(&view));
+        match &*view.status {
+            "starting" | "running" => {}
+            "away" | "lost" => {
+                output.note(&not_here(&view, &awaited));
+                return Err(Failure::Incomplete);
+            }
+            _ => return Err(ended(&view)),
         }
     }
 }
@@ -203,6 +208,20 @@ fn how(entry: &ChatEntry, view: &ChatView) -> String {
     };
     let other = needs::how(kind, &need.to_string());
     format!("it waits for you{offered}: posthaste chat {id} {words}; or {other}")
+}
+
+/// Says what becomes of the message to an agent that is not here.
+fn not_here(view: &ChatView, awaited: &Awaited) -> String {
+    let (address, status, id) = (&view.address, &view.status, &view.instance);
+    let is_own = |entry: &&ChatEntry| entry.seq.is_some() && entry.seq == awaited.sent;
+    let own = view.entries.iter().find(is_own).and_then(|own| own.state.as_deref());
+    let message = match own {
+        Some("queued") => "the message is queued until it comes back",
+        _ => "it may go on when it comes back",
+    };
+    format!(
+        "{address} is not here now ({status}): {message}; to see what it says: posthaste chat {id}"
+    )
 }
 
 fn goes_on(view: &ChatView, why: &str) -> String {

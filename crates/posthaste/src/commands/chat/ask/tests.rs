@@ -38,3 +38,12 @@ fn a_message_that_was_read_and_is_not_open_has_no_answer_to_wait_for() {
     }
     assert!(matches!(found(&view(false, &[], own("read")), &awaited), Found::Idle));
 }
+
+#[test]
+fn a_message_to_an_agent_that_is_not_here_is_queued_and_the_agent_has_not_ended() {
+    let own = json!([entry("user", json!({ "seq": 5, "state": "queued" }))]);
+    let lost = ChatView { status: "lost".to_owned(), ..view(false, &[5], own) };
+    let told = not_here(&lost, &Awaited { after: 4, sent: Some(5) });
+    let expected = "helper.a3f7b2c1@main is not here now (lost): the message is queued";
+    assert!(told.starts_with(expected), "{told}");
+}
