@@ -29,6 +29,18 @@ struct Awaited {
     after: u64,
     /// The message that was sent; `None` after a verdict.
     sent: Option<u64>,
+    /// It answers a question of a turn, whose last words name what began the turn.
+    replies: bool,
+}
+
+impl Awaited {
+    /// Returns whether what the agent says is for this caller: it names the message, or none.
+    /// Others may talk to the agent at the same time.
+    fn is_mine(&self, entry: &ChatEntry) -> bool {
+        let names = |sent| entry.answers.contains(&sent) || entry.in_reply_to == Some(sent);
+        let names_none = entry.answers.is_empty() && entry.in_reply_to.is_none();
+        names_none || self.replies || self.sent.is_none_or(names)
+    }
 }
 
 /// What a look has found.
@@ -65,7 +77,9 @@ pub(super) async fn run(
     let say = ChatSay { message: text, idempotency_key: Some(key()) };
     let said = interrupt.or(client.say(id, &say)).await??;
     verdict(&said, output);
-    let awaited = Awaited { after, sent: said.receipt.map(|receipt| receipt.seq) };
+    let replies = said.need.is_some();
+    let awaited = Awaited { after, sent: said.receipt.map(|receipt| receipt.seq), replies };
+    let mut heard = false;
     let deadline = Instant::now() + args.timeout;
     // Since when the agent has nothing more to do.
     let mut idle: Option<Instant> = None;
@@ -85,7 +99,10 @@ pub(super) async fn run(
         drop(progress);
         let view = match looked {
             Err(_) if until < deadline => {
-                output.note(&format!("{} has ended its turn without an answer", before.address));
+                if !heard {
+                    let address = &before.address;
+                    output.note(&format!("{address} has ended its turn without an answer"));
+                }
                 return Ok(());
             }
             Err(_) => {
@@ -99,15 +116,20 @@ pub(super) async fn run(
             }
             Ok(Err(failure)) => return Err(failure),
         };
-        show(&view, &awaited, &mut shown, output)?;
+        heard |= show(&view, &awaited, &mut shown, output)?;
         let found = found(&view, &awaited);
         if !matches!(found, Found::Idle) {
             idle = None;
         }
         match found {
             Found::Nothing => {}
-            Found::Answer(answer) if answer.state.is_some() => return Err(Failure::WorkerFailed),
-            Found::Answer(_) => return Ok(()),
+            // The last words of a turn cover also what they do not name.
+            Found::Answer(answer) if !heard && !output.json() => {
+                speak(&answer, output)?;
+                output.flush()?;
+                return ended_well(&answer);
+            }
+            Found::Answer(answer) => return ended_well(&answer),
             Found::Idle if idle.is_none() && runs(id, session).await => idle = Some(Instant::now()),
             Found::Idle => {}
             Found::Asks(entry) => {
@@ -137,27 +159,46 @@ async fn runs(id: &str, session: &Session) -> bool {
     client.instance(id).await.is_ok_and(|instance| instance.started_at.is_some())
 }
 
-/// Shows what is new: in JSON everything, else what the agent says.
+fn ended_well(answer: &ChatEntry) -> Result<(), Failure> {
+    match answer.state {
+        Some(_) => Err(Failure::WorkerFailed),
+        None => Ok(()),
+    }
+}
+
+/// Shows what is new: in JSON everything, else what the agent says to this caller. Returns
+/// whether it has said something.
 fn show(
     view: &ChatView,
     awaited: &Awaited,
     shown: &mut Shown,
     output: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
+    let mut heard = false;
     for news in shown.news(view) {
         let entry = news.entry;
-        if output.json() {
-            output.answer(entry)?;
-            continue;
-        }
-        let says = matches!(&*entry.kind, "partial" | "answer" | "question" | "permission");
+        let says = match &*entry.kind {
+            "partial" | "answer" => awaited.is_mine(entry),
+            "question" => true,
+            "permission" => is_open(entry),
+            _ => false,
+        };
         let later = entry.seq.is_none_or(|seq| seq > awaited.after);
-        if says && later && news.is_new {
-            let end = if entry.text.ends_with('\n') { "" } else { "\n" };
-            output.agent_text(&format!("{}{end}", entry.text), false)?;
+        let is_news = says && later && news.is_new;
+        heard |= is_news && matches!(&*entry.kind, "partial" | "answer");
+        match output.json() {
+            true => output.answer(entry)?,
+            false if is_news => speak(entry, output)?,
+            false => {}
         }
     }
-    output.flush()
+    output.flush()?;
+    Ok(heard)
+}
+
+fn speak(entry: &ChatEntry, output: &mut Output) -> Result<(), Failure> {
+    let end = if entry.text.ends_with('\n') { "" } else { "\n" };
+    output.agent_text(&format!("{}{end}", entry.text), false)
 }
 
 fn found(view: &ChatView, awaited: &Awaited) -> Found {
@@ -170,7 +211,12 @@ fn found(view: &ChatView, awaited: &Awaited) -> Found {
     let unanswered = awaited.sent.is_some_and(|sent| view.open.contains(&sent));
     let is_answer =
         |entry: &&ChatEntry| entry.kind == "answer" && entry.seq.is_some_and(|seq| seq > since);
-    let answer = entries.iter().rev().find(is_answer);
+    let answers = || entries.iter().rev().filter(is_answer);
+    // It is the answer of all that the agent had, if this message is settled.
+    let settled =
+        own.is_some_and(|own| matches!(own.state.as_deref(), Some("answered" | "failed")));
+    let answer = answers().find(|entry| awaited.is_mine(entry));
+    let answer = answer.or_else(|| answers().next().filter(|_| settled));
     if let Some(answer) = answer.filter(|_| !unanswered || !view.working) {
         return Found::Answer(answer.clone());
     }
@@ -179,8 +225,11 @@ fn found(view: &ChatView, awaited: &Awaited) -> Found {
         return Found::Asks(asked.clone());
     }
     // What answered a question is never open.
-    let settles = |own: &ChatEntry| own.state.as_deref() == Some("read") && !unanswered;
-    match !view.working && own.map_or(awaited.sent.is_none(), settles) {
+    let is_over = match own {
+        Some(own) => settled || own.state.as_deref() == Some("read") && !unanswered,
+        None => awaited.sent.is_none(),
+    };
+    match is_over && !view.working {
         true => Found::Idle,
         false => Found::Nothing,
     }

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::stage::{Stage, of_user};
-use crate::world::Started;
+use crate::world::{Started, until};
 
 fn at_terminal(stage: &Stage, args: &[&str]) -> Started {
     let mut chat = stage.world.on_terminal(200, &[&["chat"], args].concat());
@@ -60,6 +60,29 @@ async fn a_question_ends_the_command_and_the_next_one_answers_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_people_who_ask_at_once_get_an_answer_each() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(None).await;
+    let one = stage.world.start(&["chat", &who, "one?"]);
+    let turn = stage.turn().await;
+    let two = stage.world.start(&["chat", &who, "two?"]);
+    let asks = async || stage.look(&who).await.entries.iter().any(|entry| entry.text == "two?");
+    until(asks).await;
+    turn.call("whoami", json!({}));
+    let turn = stage.turn().await;
+    turn.call("respondToUser", json!({ "message": "first", "inReplyTo": "one?" }));
+    stage.turn().await.call("respondToUser", json!({ "message": "second", "inReplyTo": "two?" }));
+    stage.turn().await.say("");
+    stage.turn().await.say("");
+    let told = [one.end(), two.end()];
+    assert_eq!(told.each_ref().map(|ran| ran.code), [Some(0); 2], "{told:?}");
+    let outs = told.each_ref().map(|ran| ran.out.as_str());
+    assert!(outs[0].contains("first") && !outs[0].contains("second"), "{told:?}");
+    assert!(outs[1].contains("second") && !outs[1].contains("first"), "{told:?}");
+    stage.world.say(&["stop", &who]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_word_of_thanks_that_gets_no_answer_ends_the_command() {
     let mut stage = Stage::set().await;
     let asked = stage.world.start(&["chat", "helper", "count"]);
@@ -68,6 +91,8 @@ async fn a_word_of_thanks_that_gets_no_answer_ends_the_command() {
     assert_eq!(asked.end().code, Some(0));
     for text in ["thanks!", "/answer two"] {
         let asked = stage.world.start(&["chat", "helper", text]);
+        // The model is asked once more for a word.
+        stage.turn().await.say("");
         stage.turn().await.say("");
         let ran = asked.end();
         assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{ran:?}");
