@@ -16,7 +16,7 @@ use crate::registry::Instance;
 
 /// Begins a text that answers a question.
 const ANSWER: &str = "/answer";
-/// The words that allow and deny, in lower case and without punctuation.
+/// The words that allow and deny, in lower case.
 const ALLOWS: [&str; 3] = ["y", "yes", "allow"];
 const DENIES: [&str; 3] = ["n", "no", "deny"];
 
@@ -320,9 +320,11 @@ fn may_be_verdict(text: &str) -> bool {
     verdict(answer).or_else(|| verdict(numbered(answer)?.1)).is_some()
 }
 
-/// Returns whether a text plainly allows or denies.
+/// Returns whether a text plainly allows or denies. Whoever writes another sign beside the
+/// word may mean something else by it.
 fn verdict(text: &str) -> Option<bool> {
-    let word = text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    let beside = |c: char| c.is_ascii_whitespace() || matches!(c, '.' | ',' | '!');
+    let word = text.trim_matches(beside).to_ascii_lowercase();
     if ALLOWS.contains(&word.as_str()) {
         return Some(true);
     }
@@ -341,14 +343,17 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_yes_or_no_is_read_with_any_punctuation_and_nothing_else_is() {
-        for yes in ["y", "Yes", "YES!", " yes. ", "allow", "(y)"] {
+    fn a_plain_yes_or_no_may_have_a_full_stop_and_nothing_else_beside_it() {
+        for yes in ["y", "Yes", "YES!", " yes. ", "allow", "yes,\n"] {
             assert_eq!(verdict(yes), Some(true), "{yes}");
         }
         for no in ["n", "No.", "deny!", "NO"] {
             assert_eq!(verdict(no), Some(false), "{no}");
         }
-        for neither in ["", "yes please", "nope", "not yes", "yesno", "ja"] {
+        let signs =
+            ["🚫 yes 🚫", "yes?", "(y)", "\"yes\"", "-yes", "yes 👎", "~yes~", "yes\u{200b}"];
+        let words = ["", "yes please", "nope", "not yes", "yesno", "ja"];
+        for neither in signs.into_iter().chain(words) {
             assert_eq!(verdict(neither), None, "{neither}");
         }
     }

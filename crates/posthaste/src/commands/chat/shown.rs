@@ -198,7 +198,8 @@ pub(super) fn meant(line: &str, view: Option<&ChatView>) -> String {
     // one, which comes only now.
     let last = entries().rfind(|entry| entry.kind != "tool");
     let request = request.or(last.filter(|entry| entry.kind == "permission"));
-    let word = line.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    // As the hub reads a verdict.
+    let word = line.trim_matches([' ', '\t', '.', ',', '!']).to_ascii_lowercase();
     match (request.and_then(|entry| entry.need), word.as_str()) {
         // What is allowed is what the person has seen.
         (Some(need), "y" | "yes" | "allow" | "n" | "no" | "deny") => {

@@ -90,7 +90,9 @@ fn a_yes_is_about_the_request_that_the_person_has_seen() {
     });
     let asked = view(json!([request]));
     assert_eq!(meant("Yes!", Some(&asked)), "/answer 9 yes");
-    assert_eq!(meant("yes please", Some(&asked)), "yes please");
+    for word in ["yes please", "yes?", "🚫 yes 🚫", "(yes)"] {
+        assert_eq!(meant(word, Some(&asked)), word);
+    }
     assert_eq!(meant("yes", Some(&view(json!([])))), "yes");
 }
 
