@@ -6,7 +6,7 @@ use super::ChatError;
 use crate::Hub;
 use crate::address::{Address, InstanceId, Mailbox};
 use crate::messaging::message::{
-    Details, Draft, Kind, Message, MessageRef, Principal, Receipt, Recipient, Seq, Via,
+    Details, Draft, DraftError, Kind, Message, MessageRef, Principal, Receipt, Recipient, Seq, Via,
 };
 use crate::needs::{Answer, Answered, Need, NeedId, NeedKind};
 use crate::orchestration::Assign;
@@ -19,6 +19,8 @@ const ANSWER: &str = "/answer";
 /// The words that allow and deny, in lower case.
 const ALLOWS: [&str; 3] = ["y", "yes", "allow"];
 const DENIES: [&str; 3] = ["n", "no", "deny"];
+
+const NO_WORDS: &str = "it has no words: write what the agent is to read";
 
 /// Needs that are looked at at a time.
 const PAGE: usize = 500;
@@ -77,6 +79,7 @@ impl Hub {
         let view = self.instance(who).ok_or_else(|| ChatError::NoSuchAgent(who.to_string()))?;
         let agent = view.instance;
         let Say { text, idempotency_key: key, via } = say;
+        has_words(&text)?;
         let mut _one_at_a_time = None;
         if let Some(key) = &key {
             if may_be_verdict(&text) {
@@ -277,6 +280,14 @@ impl Hub {
         let details = Details { kind: Kind::DIRECTIVE, idempotency_key: key, ..Details::default() };
         let to = Address::Exact { name: None, instance: who, team: None };
         Ok(Draft::new(Principal::Operator, to, text.into(), details, via, &self.limits)?)
+    }
+}
+
+/// Refuses a text in which there is nothing to read.
+pub(super) fn has_words(text: &str) -> Result<(), DraftError> {
+    match text.trim().is_empty() {
+        true => Err(DraftError::Invalid { field: "message", why: NO_WORDS.to_owned() }),
+        false => Ok(()),
     }
 }
 

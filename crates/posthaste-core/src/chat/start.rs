@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::partner::several;
-use super::say::Letter;
+use super::say::{Letter, has_words};
 use super::{ChatError, Said};
 use crate::Hub;
 use crate::address::{Address, Name};
@@ -82,6 +82,7 @@ impl Hub {
             idempotency_key: start.idempotency_key.clone(),
             ..Details::default()
         };
+        start.message.as_deref().map_or(Ok(()), has_words)?;
         let text = start.message.clone().unwrap_or_else(|| "-".to_owned());
         let from = Principal::Operator;
         let checked =

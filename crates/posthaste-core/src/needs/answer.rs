@@ -210,6 +210,9 @@ fn decide(need: &Need, answer: Answer) -> Result<Decision, AnswerError> {
         NeedKind::Question => match (text, option, allow) {
             (_, _, Some(_)) => wrong("allow", "a question is answered in words or by an option"),
             (Some(_), Some(_), _) => wrong("option", "give words or an option, not both"),
+            (Some(text), None, None) if text.trim().is_empty() => {
+                wrong("text", "it has no words: a question is answered in words or by an option")
+            }
             (Some(text), None, None) => Ok(Decision::Say(text)),
             (None, Some(option), None) if need.options.contains(&option) => {
                 Ok(Decision::Say(option))

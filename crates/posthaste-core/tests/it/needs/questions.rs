@@ -119,11 +119,11 @@ async fn an_answer_of_the_wrong_form_is_refused_and_changes_nothing(world: World
         (remember, "remember"),
         (option("x"), "option"),
         (Answer::default(), "text"),
+        (text(""), "text"),
+        (text(" \n"), "text"),
     ] {
         assert_eq!(refused(answers(&world, &need, answer.clone()).await), field, "{answer:?}");
     }
-    let empty = answers(&world, &need, text("")).await;
-    assert!(matches!(empty, Err(AnswerError::Send(_))), "{empty:?}");
     let nobody = world.hub.answer_need(
         posthaste_core::needs::NeedId(99),
         text("x"),

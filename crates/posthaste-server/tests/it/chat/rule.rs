@@ -1,7 +1,7 @@
 //! What the operator writes, judged before the agent reads it.
 
 use posthaste_api::ErrorCode;
-use posthaste_api::chat::ChatSay;
+use posthaste_api::chat::{ChatSay, ChatStart};
 use posthaste_api::needs::AnswerRequest;
 use posthaste_core::needs::Verdict;
 use posthaste_core::orchestration::TurnActivity;
@@ -205,4 +205,27 @@ async fn a_request_that_was_closed_elsewhere_stays_in_the_conversation_with_its_
     talk.operator.stop(&talk.id).await.expect("stopped");
     verdict(third).await;
     until("it is withdrawn", async || shown().await == expected("withdrawn")).await;
+}
+
+#[tokio::test]
+async fn a_text_without_words_is_no_message_and_no_answer() {
+    let talk = Talk::new().await;
+    let waits = talk.asks("which branch?", true).await;
+    for text in ["", " ", "\n\t ", "\u{a0}", "/answer", "/answer \n"] {
+        let said = talk.operator.say(&talk.id, &words(text)).await;
+        refused(said, ErrorCode::InvalidArgument);
+        let start = ChatStart {
+            agent: "helper".into(),
+            message: Some(text.into()),
+            ..ChatStart::default()
+        };
+        if !text.starts_with('/') {
+            refused(talk.operator.start_chat(&start).await, ErrorCode::InvalidArgument);
+        }
+    }
+    let need = talk.entry(waits).await.need.expect("it is open").to_string();
+    let blank = AnswerRequest { text: Some(" \n".into()), ..AnswerRequest::default() };
+    let error = refused(talk.operator.answer_need(&need, &blank).await, ErrorCode::InvalidArgument);
+    assert!(error.message.contains("no words"), "{error:?}");
+    assert_eq!(talk.look().await.entries.len(), 1, "nothing was sent");
 }
