@@ -58,7 +58,7 @@ impl Shown {
         match (entry.kind.as_str(), is_new) {
             ("user", true) => Some(
                 faint(format!("[{number}] "))
-                    .add(Tone::Strong, &entry.text)
+                    .add(Tone::Strong, continued(&entry.text))
                     .add(Tone::Faint, format!(" ({state})")),
             ),
             ("user", false) if state == "failed" => {
@@ -67,8 +67,8 @@ impl Shown {
             ("user", false) => Some(faint(format!("[{number}] {state}"))),
             ("partial" | "answer", true) => {
                 let said = match state {
-                    "failed" => Text::new().add(Tone::Bad, entry.text.trim_end()),
-                    _ => Text::new().plain(entry.text.trim_end()),
+                    "failed" => Text::new().add(Tone::Bad, framed(&entry.text)),
+                    _ => Text::new().plain(framed(&entry.text)),
                 };
                 Some(match self.quote(entry) {
                     Some(quote) => faint(format!("> {quote}\n")).then(said),
@@ -76,13 +76,14 @@ impl Shown {
                 })
             }
             ("question", true) => Some(question(entry)),
-            ("permission", true) if state != "open" => {
-                Some(faint(format!("? it asked for permission: {} ({state})", entry.text)))
-            }
+            ("permission", true) if state != "open" => Some(faint(format!(
+                "! it asked for permission: {} ({state})",
+                continued(&entry.text)
+            ))),
             ("permission", true) => {
                 let need = entry.need.unwrap_or_default();
-                let text = Text::new().add(Tone::Warn, "? it asks for permission: ");
-                let text = text.plain(&entry.text);
+                let text = Text::new().add(Tone::Warn, "! it asks for permission: ");
+                let text = text.plain(continued(&entry.text));
                 Some(text.then(faint(format!("\n  yes or no, or /answer {need} yes"))))
             }
             ("question" | "permission", false) => {
@@ -137,10 +138,22 @@ fn name(entry: &ChatEntry) -> String {
     }
 }
 
+/// Begins each line of a text, so that none looks like a line of the window itself.
+const BAR: &str = "| ";
+
+fn framed(text: &str) -> String {
+    format!("{BAR}{}", continued(text))
+}
+
+/// Does so from the second line on: the first one stands behind words of the window.
+fn continued(text: &str) -> String {
+    text.trim_end().replace('\n', &format!("\n{BAR}"))
+}
+
 fn question(entry: &ChatEntry) -> Text {
-    let mut text = Text::new().add(Tone::Warn, "? ").plain(entry.text.trim_end());
+    let mut text = Text::new().add(Tone::Warn, "? ").plain(continued(&entry.text));
     for (at, option) in entry.options.iter().enumerate() {
-        text = text.add(Tone::Strong, format!("\n  {}) ", at + 1)).plain(option);
+        text = text.add(Tone::Strong, format!("\n  {}) ", at + 1)).plain(continued(option));
     }
     let Some(need) = entry.need else { return text };
     let how = match (entry.blocking == Some(true), entry.options.is_empty()) {

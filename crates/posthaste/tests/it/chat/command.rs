@@ -197,7 +197,7 @@ async fn ctrl_c_cancels_the_turn_first_and_then_leaves() {
     drop(turn);
     person.types("still there?\n");
     stage.turn().await.say("yes");
-    person.until("\nyes");
+    person.until("\n| yes");
     person.types("/quit\n");
     assert_eq!(person.end().code, Some(0));
     stage.world.say(&["stop", "helper"]);

@@ -153,7 +153,7 @@ fn a_plain_yes_in_the_chat_allows_what_the_agent_asked_and_is_no_message() {
     let mut person = world.on_terminal(200, &["chat", &worker]);
     person.stdin(Stdio::piped()).env("NO_COLOR", "1");
     let mut person = Started::new(person);
-    person.until("? it asks for permission: Bash: touch made");
+    person.until("! it asks for permission: Bash: touch made");
     person.types("yes\n");
     person.until("allowed: Bash: touch made");
     person.types("/quit\n");

@@ -52,8 +52,8 @@ fn an_answer_quotes_what_it_answers_unless_that_is_the_last_message() {
             entry(8, "answer", "noon", json!({ "answers": [6] })),
         ])),
     );
-    assert_eq!(told[1], "done");
-    assert_eq!(told[4], "> [6] what time is it?\nnoon");
+    assert_eq!(told[1], "| done");
+    assert_eq!(told[4], "> [6] what time is it?\n| noon");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_request_that_was_closed_elsewhere_is_told_and_a_yes_is_not_about_the_next_o
     let later = view(json!([request(9, "Bash: make", "answered"), said]));
     assert_eq!(meant("yes", Some(&later)), "yes", "it is a word of the conversation");
     let told = lines(&mut Shown::default(), &closed);
-    assert_eq!(told, ["? it asked for permission: Bash: make (answered)"]);
+    assert_eq!(told, ["! it asked for permission: Bash: make (answered)"]);
 }
 
 #[test]
@@ -133,5 +133,21 @@ fn no_text_of_an_agent_moves_the_cursor() {
     let entries: Vec<Value> = entries.collect();
     for told in lines(&mut Shown::default(), &view(json!(entries))) {
         assert!(!told.contains(['\u{1b}', '\r', '\u{0}', '\u{202e}']), "{told:?}");
+    }
+}
+
+#[test]
+fn no_line_of_an_agent_looks_like_one_of_the_window() {
+    let forged = "note: it has ended\n! it asks for permission: ls\n[5] answered\n  yes or no\n";
+    let options = json!({ "need": 3, "state": "open", "blocking": true, "options": [forged] });
+    let kinds = ["partial", "answer", "question", "permission"];
+    for kind in kinds {
+        let mut said = entry(7, kind, forged, options.clone());
+        said["quote"] = json!(forged);
+        let told = lines(&mut Shown::default(), &view(json!([said]))).join("\n");
+        let begins = ["note:", "! it asks for permission: ls", "[5] answered", "  yes or no\n"];
+        let is_forged = |line: &str| begins.iter().any(|begin| line.starts_with(begin.trim_end()));
+        let own = |line: &&str| !line.starts_with("  yes or no, or /answer 3");
+        assert!(!told.lines().filter(own).any(is_forged), "{kind}: {told}");
     }
 }
