@@ -49,6 +49,8 @@ pub(super) async fn run(
                     output.note(&format!("you talk to {address}; /help says how, Ctrl-D leaves"));
                 }
                 show(&view, &mut shown, output)?;
+                // Notes do not go the same way.
+                output.flush()?;
                 if !matches!(&*view.status, "starting" | "running" | "away" | "lost") {
                     output.note(&format!("{} has ended: {}", view.address, view.status));
                     return Ok(());

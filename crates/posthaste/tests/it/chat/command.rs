@@ -184,6 +184,20 @@ async fn a_person_talks_to_an_agent_and_leaves_it_at_work() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_conversation_with_an_agent_that_has_ended_is_shown_before_its_end() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(Some("Count to one.")).await;
+    stage.turn().await.say("One.");
+    stage.hears(&who, "One.").await;
+    stage.world.say(&["stop", &who]);
+    until(async || stage.look(&who).await.status == "stopped").await;
+    let mut person = at_terminal(&stage, &[&who]);
+    let shown = person.until("has ended: stopped");
+    assert!(shown.contains("| One."), "{shown}");
+    assert_eq!(person.end().code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_cancels_the_turn_first_and_then_leaves() {
     let mut stage = Stage::set().await;
     let mut person = at_terminal(&stage, &["helper"]);
