@@ -62,6 +62,8 @@ pub(super) async fn run(
             Ok(Next::Typed(Some(line))) => match line.trim() {
                 "" => {}
                 "/quit" => return leave(last.as_deref(), output),
+                // Among lines of JSON it is a note.
+                "/help" if output.json() => output.note(HELP),
                 "/help" => output.say(HELP)?,
                 "/cancel" => cancel(id, session, output).await,
                 _ => {

@@ -198,6 +198,21 @@ async fn the_conversation_with_an_agent_that_has_ended_is_shown_before_its_end()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_json_help_is_no_line_that_a_program_cannot_read() {
+    let mut stage = Stage::set().await;
+    let mut person = at_terminal(&stage, &["helper", "--json"]);
+    person.types("/help\nhello\n");
+    let turn = stage.turn().await;
+    person.until("\"hello\"");
+    turn.say("hi");
+    let shown = person.until("\"hi\"");
+    assert!(!shown.lines().any(|line| line.starts_with("Each line")), "{shown}");
+    person.types("/quit\n");
+    assert_eq!(person.end().code, Some(0));
+    stage.world.say(&["stop", "helper"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_cancels_the_turn_first_and_then_leaves() {
     let mut stage = Stage::set().await;
     let mut person = at_terminal(&stage, &["helper"]);
