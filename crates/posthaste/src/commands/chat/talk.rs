@@ -11,7 +11,7 @@ use super::shown::{Shown, meant};
 use super::view::{Seen, Views};
 use super::{key, verdict};
 use crate::cli::ChatArgs;
-use crate::failure::{Failure, told};
+use crate::failure::{Failure, invalid, told};
 use crate::output::Output;
 use crate::paint::{Text, Tone};
 
@@ -23,6 +23,9 @@ Each line is a message to the agent, at once, also while it works.
   /cancel             end its turn, and not the agent; Ctrl-C as well
   /help               this text
   /quit               leave; the agent goes on. Ctrl-D as well";
+
+/// The bytes of a line that a terminal hands on at most; it drops the rest without a word.
+const MOST_TYPED: usize = 4_095;
 
 enum Next {
     Seen(Result<Seen, Failure>),
@@ -59,6 +62,7 @@ pub(super) async fn run(
             }
             Ok(Next::Seen(Err(failure))) => return Err(failure),
             Ok(Next::Typed(None)) => return leave(last.as_deref(), output),
+            Ok(Next::Typed(Some(line))) if line.len() >= MOST_TYPED => output.fail(&cut(id)),
             Ok(Next::Typed(Some(line))) => match line.trim() {
                 "" => {}
                 "/quit" => return leave(last.as_deref(), output),
@@ -102,6 +106,12 @@ async fn next(views: &mut Views<'_>, lines: &mut Option<Receiver<String>>) -> Ne
         line = line => Next::Typed(line),
         seen = views.next() => Next::Seen(seen),
     }
+}
+
+/// Makes the error of a line that has perhaps lost its end.
+fn cut(id: &str) -> ApiError {
+    invalid(format!("the terminal cuts lines at {MOST_TYPED} bytes: this one was not sent"))
+        .hint(format!("send it from a file: posthaste chat {id} - < FILE"))
 }
 
 /// Shows what is new.

@@ -213,6 +213,23 @@ async fn with_json_help_is_no_line_that_a_program_cannot_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_the_terminal_has_cut_is_not_sent() {
+    let mut stage = Stage::set().await;
+    let mut person = at_terminal(&stage, &["helper"]);
+    person.until("you talk to helper.");
+    person.types(&format!("{}\n", "x".repeat(5_000)));
+    person.until("cuts lines at 4095 bytes");
+    person.types("short\n");
+    let turn = stage.turn().await;
+    assert_eq!(of_user(&turn), ["short"]);
+    turn.say("yes");
+    person.until("| yes");
+    person.types("/quit\n");
+    assert_eq!(person.end().code, Some(0));
+    stage.world.say(&["stop", "helper"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_cancels_the_turn_first_and_then_leaves() {
     let mut stage = Stage::set().await;
     let mut person = at_terminal(&stage, &["helper"]);
