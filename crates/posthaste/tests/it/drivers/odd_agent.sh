@@ -85,7 +85,6 @@ while IFS= read -r line; do
         done_with "$turn" end_turn
         ;;
     *'"optionId":"yes"'*)
-        touch made
         words "m$number" 'It is made.'
         done_with "$turn" end_turn
         ;;
