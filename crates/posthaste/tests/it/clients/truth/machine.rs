@@ -143,10 +143,12 @@ impl Machine {
         self.agents().iter().filter_map(|one| one["unread"].as_u64()).sum()
     }
 
-    /// Until all its agents are away.
+    /// Until all its agents are away. A hook that a program left behind as it ended may
+    /// call after that, and a call counts as a sign of life for `limits.away_after`.
     #[track_caller]
     pub(super) fn until_away(&self) {
-        eventually_or(
+        eventually_within(
+            crate::world::PATIENCE * 3 / 2,
             || self.agents().iter().all(|one| one["status"] == "away"),
             || format!("not away: {:?}", self.agents()),
         );
@@ -281,8 +283,17 @@ pub(super) fn look(turn: Asked, n: usize) {
 
 /// Tries until it holds, and else says what is the case.
 #[track_caller]
-pub(super) fn eventually_or(mut holds: impl FnMut() -> bool, otherwise: impl Fn() -> String) {
-    let until = std::time::Instant::now() + crate::world::PATIENCE / 2;
+pub(super) fn eventually_or(holds: impl FnMut() -> bool, otherwise: impl Fn() -> String) {
+    eventually_within(crate::world::PATIENCE / 2, holds, otherwise);
+}
+
+#[track_caller]
+fn eventually_within(
+    patience: std::time::Duration,
+    mut holds: impl FnMut() -> bool,
+    otherwise: impl Fn() -> String,
+) {
+    let until = std::time::Instant::now() + patience;
     while !holds() {
         assert!(std::time::Instant::now() < until, "{}", otherwise());
         std::thread::sleep(std::time::Duration::from_millis(20));
