@@ -31,6 +31,7 @@ mod route;
 mod settle;
 mod sight;
 mod threads;
+mod tree;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
